@@ -1,0 +1,1 @@
+"""What a user writes: strict, frozen, refused with file and line where it is wrong."""
