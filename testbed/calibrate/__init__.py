@@ -1,0 +1,1 @@
+"""Measures this machine: copies, links, tiers, prefill. Writes records that bounds read."""
