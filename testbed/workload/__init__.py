@@ -1,0 +1,1 @@
+"""Planned requests: pure and seeded."""

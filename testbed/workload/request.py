@@ -1,0 +1,31 @@
+"""One planned request: what is sent, and when it is due."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class PlannedRequest:
+    """A request of the schedule. `scheduled_at_s` counts from the zero of the arm's window.
+
+    `measured` is False for fill and warm-up. `document`, `session` and `turn` are None where they mean nothing.
+    """
+
+    index: int
+    traffic_class: str
+    scheduled_at_s: float
+    prompt: tuple[int, ...]
+    max_tokens: int
+    stop: Literal["forced", "natural"]
+    timeout_s: float
+    measured: bool = True
+    document: int | None = None
+    session: int | None = None
+    turn: int | None = None
+
+    @property
+    def prompt_key(self) -> str:
+        """A name for this prompt and answer length, equal for equal ones: the key of its golden answer."""
+        text = ",".join(map(str, self.prompt)) + f"|{self.max_tokens}|{self.stop}"
+        return hashlib.sha256(text.encode()).hexdigest()[:16]

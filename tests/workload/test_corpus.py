@@ -1,0 +1,29 @@
+"""The corpus: enough real text, the same in every process."""
+
+import hashlib
+import subprocess
+import sys
+
+from testbed.workload.corpus import stdlib_text
+
+DIGEST = """
+import hashlib
+from testbed.workload.corpus import stdlib_text
+print(hashlib.sha256(stdlib_text().encode()).hexdigest())
+"""
+
+
+def test_the_text_is_long_enough_to_cut_documents_from() -> None:
+    assert len(stdlib_text()) > 150_000
+
+
+def test_the_text_reads_like_documents() -> None:
+    text = stdlib_text()
+    assert "regular expression" in text
+    assert text.count(" the ") > 1000
+
+
+def test_the_text_is_the_same_in_another_process() -> None:
+    command = [sys.executable, "-c", DIGEST]
+    here = hashlib.sha256(stdlib_text().encode()).hexdigest()
+    assert subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.strip() == here
