@@ -1,0 +1,1 @@
+"""The journal: the only product of a run. Events, writer, reader, manifest."""

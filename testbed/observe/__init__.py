@@ -1,0 +1,1 @@
+"""Collectors that only read: engine and tier counters, host resources."""
