@@ -1,0 +1,1 @@
+"""Faults, and the protocol of one injection."""

@@ -1,0 +1,62 @@
+"""The memory arithmetic of a plan: each term with its numbers, and a refusal where the sum does not fit."""
+
+from dataclasses import dataclass
+
+from testbed.errors import DeployError
+
+ENGINE_BYTES = 3_300_000_000
+"""Resident memory of the three processes of one CPU engine with a small model, without KV (measured, rounded up)."""
+
+LMCACHE_BYTES = 700_000_000
+RAY_BYTES = 900_000_000
+
+
+@dataclass(frozen=True)
+class EngineKvPlan:
+    """The engine's own KV memory. `document_tokens` is the working set that it is measured against."""
+
+    num_blocks: int
+    block_size: int
+    document_tokens: int
+    kv_bytes_per_token: int
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that fit into the engine's own KV."""
+        return self.num_blocks * self.block_size
+
+    @property
+    def kv_bytes(self) -> int:
+        """Bytes of the engine's own KV."""
+        return self.tokens * self.kv_bytes_per_token
+
+    def text(self) -> str:
+        """The sum as a line of the plan."""
+        return (
+            f"engine KV: {self.num_blocks} blocks x {self.block_size} tokens = {self.tokens} tokens"
+            f" x {self.kv_bytes_per_token} B = {self.kv_bytes} B;"
+            f" documents: {self.document_tokens} tokens x {self.kv_bytes_per_token} B"
+            f" = {self.document_tokens * self.kv_bytes_per_token} B; share {self.tokens / self.document_tokens:.2f}"
+        )
+
+
+def engine_kv(
+    share: float, document_tokens: int, block_size: int, kv_bytes_per_token: int, max_model_len: int
+) -> EngineKvPlan:
+    """`share` of the documents' tokens in whole blocks, but at least one longest request and a spare block."""
+    wanted = round(share * document_tokens / block_size)
+    least = -(-max_model_len // block_size) + 1
+    return EngineKvPlan(max(wanted, least), block_size, document_tokens, kv_bytes_per_token)
+
+
+def check_memory(terms: dict[str, int], available_bytes: int) -> str:
+    """The sum of `terms` as a line of the plan.
+
+    Raises: DeployError, with the sum written out, when it is more than there is.
+    """
+    total = sum(terms.values())
+    line = " + ".join(f"{name} {size / 2**30:.2f}" for name, size in terms.items())
+    text = f"memory: {line} = {total / 2**30:.2f} GiB of {available_bytes / 2**30:.2f} GiB available"
+    if total > available_bytes:
+        raise DeployError(f"the plan does not fit: {text}", hint="give the tier less memory, or end other programs")
+    return text

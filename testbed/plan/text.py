@@ -1,0 +1,63 @@
+"""A plan as text: what `testbed plan` prints and the manifest keeps."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from testbed.plan.colocated import Deployable
+from testbed.plan.experiment import ArmPlan, ExperimentPlan
+
+
+def plan_text(plan: ExperimentPlan, deployables: tuple[Deployable, ...]) -> str:
+    """All that will run, for a reader: machine, load, sums, arms, commands."""
+    return "\n".join((*_head(plan), *_arms(plan), *_commands(deployables))) + "\n"
+
+
+def _head(plan: ExperimentPlan) -> Iterator[str]:
+    facts, specs = plan.facts, plan.specs
+    counts = Counter(one.traffic_class for one in plan.workload.requests)
+    yield f"experiment {specs.experiment.name}, seed {specs.experiment.seed}"
+    yield f"repetitions {specs.experiment.repetitions}"
+    yield f"model {facts.model.name}, {facts.model.dtype}, {facts.model.kv_bytes_per_token} B of KV a token"
+    yield f"hardware {specs.hardware.name}, {facts.machine.cores} cores"
+    yield from (f"  {line}" for line in plan.scale.derivation.splitlines())
+    yield f"  window {plan.workload.duration_s:.1f} s; cut to fit: {plan.workload.cut}"
+    yield "requests in each arm: " + ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+    yield f"  filled before: {len(plan.workload.fill)} documents, not measured"
+    yield f"  context of the engine: {plan.max_model_len} tokens, the longest request in whole blocks"
+    yield from plan.sums
+    for name, limits in plan.limits.items():
+        yield f"SLO {name}: {limits.derivation}"
+
+
+def _arms(plan: ExperimentPlan) -> Iterator[str]:
+    yield f"arms in the order they run: {', '.join(plan.order)}"
+    for number, block in enumerate(plan.blocks):
+        yield f"  deployment {number}: {', '.join(one.arm.name for one in block)}"
+    for block in plan.blocks:
+        for one in block:
+            yield from _arm(one, plan)
+
+
+def _arm(one: ArmPlan, plan: ExperimentPlan) -> Iterator[str]:
+    expected = one.expected
+    loads = ", ".join(f"{count} {name}" for name, count in sorted(expected.loads_by_class.items()))
+    yield (
+        f"  {one.arm.name}: expected (estimate, one request after another) local {expected.local_tokens},"
+        f" loaded {expected.loaded_tokens}, computed {expected.computed_tokens} tokens;"
+        f" loads: {loads if loads else 'none'}"
+    )
+    dropped = plan.specs.dropped.get(one.arm.name, ())
+    if dropped:
+        yield f"    dropped with the old kind: {', '.join(dropped)}"
+    for fault in one.arm.faults:
+        yield f"    fault {fault.kind}: {fault.model_dump(exclude_none=True, by_alias=True)}"
+
+
+def _commands(deployables: tuple[Deployable, ...]) -> Iterator[str]:
+    for deployable in deployables:
+        yield f"deployment {deployable.plan.name} in {deployable.plan.folder}"
+        for component in deployable.plan.components:
+            env = " ".join(f"{key}={value}" for key, value in sorted(component.env.items()))
+            needs = f", after {', '.join(component.needs)}" if component.needs else ""
+            yield f"  {component.name}: ports {', '.join(map(str, component.ports))}{needs}"
+            yield f"    {env} {' '.join(component.command)}"
