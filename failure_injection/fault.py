@@ -91,7 +91,7 @@ class Fault(Protocol):
         """Do the harm to a request that the probe holds or has struck; return what the target showed meanwhile."""
 
     def fired(self, target: TierTarget, request_id: str, shown: str) -> str | None:
-        """The target's evidence that it took effect on this request, None if there is none; `shown` is from `strike`."""
+        """The target's evidence of its effect on this request, None if there is none; `shown` is from `strike`."""
 
     def heal(self, target: TierTarget) -> None:
         """Take it back. Safe to call twice."""

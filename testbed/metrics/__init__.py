@@ -1,0 +1,1 @@
+"""Every number of a run: a declared function over its journal."""

@@ -1,0 +1,115 @@
+"""The same planned requests in two arms: what a tier bought, and what a fault cost."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from testbed.journal.manifest import ArmFacts
+from testbed.metrics.analysis import Analysis
+from testbed.metrics.declaration import RequestMetric
+from testbed.metrics.latency import LATENCY_METRICS
+from testbed.metrics.statistics import Ratio, paired_ratio, seed_of, statistic
+from testbed.metrics.table import declared_metrics
+from testbed.missing import Missing
+
+TTFT = next(metric for metric in LATENCY_METRICS if metric.name == "ttft_s")
+NO_TIER = "none"
+
+
+@dataclass(frozen=True)
+class TierGain:
+    """TTFT of an arm with a tier and no faults over the arm without a tier; below 1 the tier was faster."""
+
+    arm: str
+    over: str
+    traffic_class: str
+    ratio: Ratio | Missing
+
+
+@dataclass(frozen=True)
+class FaultCost:
+    """What one fault cost the requests that it struck, beside the same planned requests in the control arm."""
+
+    arm: str
+    fault: str
+    control: str | None
+    struck: int
+    struck_ttft_s: float | Missing
+    control_ttft_s: float | Missing
+    ratio: Ratio | Missing
+    recomputed_tokens: int | Missing
+
+
+def find_metric(name: str) -> RequestMetric | Missing:
+    """The metric of this name that has a value for each request."""
+    found = next((metric for metric in declared_metrics() if metric.name == name), None)
+    if isinstance(found, RequestMetric):
+        return found
+    return Missing(f"{name} is not a metric with a value for each request")
+
+
+def pairs(
+    analysis: Analysis, metric: RequestMetric, arm: str, over: str, traffic_class: str = "all",
+    only: Collection[str] | None = None,
+) -> list[tuple[float, float]]:
+    """(value in `arm`, value in `over`) of each planned request with one in both; `only` limits the ids of `arm`."""
+    below = {view.row.pair_key: metric.compute(view) for view in analysis.in_arm(over, traffic_class)}
+    found: list[tuple[float, float]] = []
+    for view in analysis.in_arm(arm, traffic_class):
+        if only is not None and view.row.request_id not in only:
+            continue
+        first, second = metric.compute(view), below.get(view.row.pair_key)
+        if isinstance(first, float) and isinstance(second, float):
+            found.append((first, second))
+    return found
+
+
+def tier_gains(analysis: Analysis) -> list[TierGain]:
+    """Each arm with a tier and without faults over the arm without a tier, by traffic class."""
+    bare = next((arm for arm in analysis.arms if arm.tier == NO_TIER), None)
+    if bare is None:
+        return []
+    return [
+        TierGain(arm.name, bare.name, name, _ratio(analysis, found, arm.name, name))
+        for arm in analysis.arms if arm.tier != NO_TIER and not arm.faults
+        for name in analysis.classes
+        for found in [pairs(analysis, TTFT, arm.name, bare.name, name)]
+    ]
+
+
+def _ratio(analysis: Analysis, found: list[tuple[float, float]], *names: str) -> Ratio | Missing:
+    return paired_ratio(found, seed_of(analysis.run.manifest.seed, "paired", *names))
+
+
+def control_of(analysis: Analysis, arm: ArmFacts) -> str | None:
+    """The arm that differs by the fault alone: the declared one, else one with the same tier and no faults."""
+    if arm.control is not None:
+        return arm.control
+    return next((one.name for one in analysis.arms if one.tier == arm.tier and not one.faults), None)
+
+
+def fault_costs(analysis: Analysis) -> list[FaultCost]:
+    """The cost of each fault of each arm, in the order of the manifest."""
+    return [_cost(analysis, arm, fault.fault) for arm in analysis.arms for fault in arm.faults]
+
+
+def _cost(analysis: Analysis, arm: ArmFacts, fault: str) -> FaultCost:
+    applied = analysis.applied.get((arm.name, fault), ())
+    struck = [event.request_id for event in applied if event.request_id in analysis.views_by_id]
+    control = control_of(analysis, arm)
+    found = [] if control is None else pairs(analysis, TTFT, arm.name, control, only=set(struck))
+    no_pair = Missing("no arm to compare with" if control is None else "no struck request has an answer in both arms")
+    return FaultCost(
+        arm=arm.name, fault=fault, control=control, struck=len(struck),
+        struck_ttft_s=statistic([one for one, _ in found], "p50") if found else no_pair,
+        control_ttft_s=statistic([one for _, one in found], "p50") if found else no_pair,
+        ratio=_ratio(analysis, found, arm.name, fault) if found else no_pair,
+        recomputed_tokens=_recomputed(analysis, struck),
+    )
+
+
+def _recomputed(analysis: Analysis, struck: list[str]) -> int | Missing:
+    if not struck:
+        return Missing("no measured request was struck")
+    ledgers = [analysis.views_by_id[one].ledger for one in struck]
+    found = [one.recomputed_after_failure for one in ledgers if not isinstance(one, Missing) and one.source == "steps"]
+    return sum(found) if found else Missing("no ledger tells")
