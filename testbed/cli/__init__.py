@@ -1,0 +1,1 @@
+"""The verbs: read files, call one function, print. No logic."""

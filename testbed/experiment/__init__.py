@@ -1,0 +1,1 @@
+"""The one conductor: specs, plan, golden answers, deployments, arms, and the record of a run."""

