@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from testbed.clock import now_s
+from testbed.experiment.stop import Stop
 
 _BEGAN_S = now_s()
 
@@ -16,26 +17,14 @@ def talk(text: str) -> None:
     print(f"[{now_s() - _BEGAN_S:6.1f} s] {text}", file=sys.stderr, flush=True)
 
 
-class Stop:
-    """Whether the user has asked to end."""
-
-    def __init__(self) -> None:
-        self.asked = False
-
-    def __call__(self) -> bool:
-        return self.asked
-
-
 @contextmanager
 def stopping() -> Iterator[Stop]:
-    """Within it the first Ctrl-C asks to end: what is in flight is cancelled and kept; the second one breaks off."""
+    """Within it Ctrl-C ends a drive in order: what is in flight is cancelled and kept. A second one breaks off."""
     stop = Stop()
 
     def asked(signum: int, frame: FrameType | None) -> None:
-        if stop.asked:
-            raise KeyboardInterrupt
-        stop.asked = True
-        talk("ending: requests in flight are cancelled, the journal is kept; Ctrl-C again breaks off at once")
+        talk("ending; what was measured is kept" if not stop.asked else "breaking off")
+        stop.ask()
 
     previous = signal.signal(signal.SIGINT, asked)
     try:

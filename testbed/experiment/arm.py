@@ -14,6 +14,7 @@ from testbed.experiment.faults import fault_label
 from testbed.experiment.injector import Injector
 from testbed.experiment.live import Live, LiveTier
 from testbed.experiment.reset import reset_with_proof
+from testbed.experiment.stop import Stop
 from testbed.experiment.watch import EngineLog, Watch
 from testbed.journal.events import ArmBegan, ArmEnded, Note
 from testbed.journal.manifest import Golden
@@ -29,7 +30,7 @@ _TOLD_EVERY_S = 10.0
 
 @dataclass(frozen=True)
 class ArmRun:
-    """What an arm needs beside its deployment. `should_stop` says that the user wants to end."""
+    """What an arm needs beside its deployment."""
 
     run: str
     plan: ExperimentPlan
@@ -37,7 +38,7 @@ class ArmRun:
     canary: Sequence[int]
     warm_up: Sequence[int]
     talk: Talk
-    should_stop: Callable[[], bool]
+    stop: Stop
 
 
 def request_name(run: str, arm: str, repetition: int, part: str) -> str:
@@ -77,8 +78,6 @@ def _fill(context: ArmRun, live: Live, name: str, repetition: int) -> None:
     fill = context.plan.workload.fill
     context.talk(f"{name}: filling with {len(fill)} documents")
     for request in fill:
-        if context.should_stop():
-            return
         live.engine.complete(
             request.prompt, request.max_tokens, request_name(context.run, "fill", repetition, f"{name}-{request.index}")
         )
@@ -135,7 +134,7 @@ def _measured(context: ArmRun, arm: ArmPlan, live: Live, repetition: int, inject
     def named(one: PlannedRequest) -> str:
         return request_name(context.run, name, repetition, str(one.index))
 
-    with injector:
+    with injector, context.stop.driving():
         result = drive(
             requests,
             Endpoint(live.engine.url, live.engine.served_name),
@@ -143,7 +142,7 @@ def _measured(context: ArmRun, arm: ArmPlan, live: Live, repetition: int, inject
             request_id=named,
             on_zero=began,
             on_progress=told,
-            should_stop=context.should_stop,
+            should_stop=lambda: context.stop.asked,
         )
     counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(result.counts.items()) if count)
     context.talk(f"{name}: {counts}; send lag p99 {result.send_lag_p99_s} s, longest {result.send_lag_max_s} s")

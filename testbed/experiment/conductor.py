@@ -19,6 +19,7 @@ from testbed.experiment.folders import Folders, new_run_folder
 from testbed.experiment.golden import GoldenStore, ask_missing, open_store
 from testbed.experiment.live import Live
 from testbed.experiment.record import Record, first_manifest, installed_versions
+from testbed.experiment.stop import Stop
 from testbed.journal.events import Note
 from testbed.journal.manifest import Manifest, PathRate
 from testbed.journal.writer import JournalWriter
@@ -33,13 +34,13 @@ _CANARY_CHUNKS = 3
 
 @dataclass(frozen=True)
 class Request:
-    """What a run is made from. `should_stop` becomes true when the user wants to end; what ran until then is kept."""
+    """What a run is made from. When `stop` is asked, what ran until then is kept."""
 
     plan: ExperimentPlan
     preflight: PreflightRecord
     folders: Folders
     talk: Talk
-    should_stop: Callable[[], bool]
+    stop: Stop
 
 
 class _Run:
@@ -68,10 +69,10 @@ class _Run:
             golden = store.answers_to(plan.workload.requests)
             self._record.write_golden(golden)
             manifest = msgspec.structs.replace(manifest, tie_gap_nats=store.tie_gap_nats)
-            context = ArmRun(self._name, plan, golden, self._canary(), self._warm_up(), talk, self._request.should_stop)
+            context = ArmRun(self._name, plan, golden, self._canary(), self._warm_up(), talk, self._request.stop)
             for number in range(len(plan.blocks)):
                 self._block(number, context)
-            status = "interrupted" if self._request.should_stop() else "complete"
+            status = "interrupted" if self._request.stop.asked else "complete"
         except TestbedError as problem:
             self._journal.write(Note, text=f"the run broke off: {problem}")
             raise
@@ -154,7 +155,7 @@ class _Run:
             sources = self._sources(live)
             for repetition in range(self._plan.specs.experiment.repetitions):
                 for arm in self._plan.blocks[number]:
-                    if self._request.should_stop():
+                    if self._request.stop.asked:
                         return
                     with self._findings.timed(f"arm {arm.arm.name}"):
                         run_arm(context, arm, live, repetition, sources)
