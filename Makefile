@@ -4,7 +4,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help setup lock check check-reference test test-fast test-engine demo clean
+.PHONY: help setup lock check check-reference reference test test-fast test-engine demo clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' \
@@ -37,6 +37,9 @@ test-fast:  ## tests that need no Ray and no engine, in two processes
 test-engine:  ## tests with Ray, then with real engines, one at a time
 	$(BIN)/pytest --timeout=300 -m "ray and not engine" || [ $$? -eq 5 ]
 	$(BIN)/pytest --timeout=1200 -m engine || [ $$? -eq 5 ]
+
+reference:  ## make RUN=results/NAME the committed reference run
+	$(BIN)/python -m tools.commit_run $(RUN)
 
 demo: setup  ## the whole flow on this machine, no GPU needed: run, faults, report
 	$(BIN)/testbed demo

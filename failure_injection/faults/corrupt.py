@@ -34,6 +34,7 @@ class Corrupt:
         return ""
 
     def fired(self, target: TierTarget, request_id: str, shown: str) -> str | None:
+        """A wrong answer; that it is wrong is then a failed check too."""
         return target.wrong_output(request_id)
 
     def heal(self, target: TierTarget) -> None:

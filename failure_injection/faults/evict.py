@@ -43,6 +43,7 @@ class Evict:
         return f"the tier's answer: {removed.deleted} copies deleted, {removed.skipped} kept" if removed.deleted else ""
 
     def fired(self, target: TierTarget, request_id: str, shown: str) -> str | None:
+        """The tier's answer, the connector's own failure, and the engine's log."""
         load = target.load_end(request_id)
         if not shown or load is None or load.ok or load.reason != "load_error":
             return None

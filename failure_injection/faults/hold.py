@@ -42,6 +42,7 @@ class Hold:
         return f"the scheduler's own gauge: {deferred} deferred while held" if deferred else ""
 
     def fired(self, target: TierTarget, request_id: str, shown: str) -> str | None:
+        """The scheduler's gauge while it was held, and the client's clock."""
         ttft_s = target.ttft_sent_s(request_id)
         if not shown or ttft_s is None or ttft_s < self.hold_s:
             return None

@@ -32,6 +32,7 @@ class Noop:
         return ""
 
     def fired(self, target: TierTarget, request_id: str, shown: str) -> str | None:
+        """Nothing can show what was not done."""
         return None
 
     def heal(self, target: TierTarget) -> None:

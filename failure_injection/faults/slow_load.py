@@ -43,6 +43,7 @@ class SlowLoad:
         return ""
 
     def fired(self, target: TierTarget, request_id: str, shown: str) -> str | None:
+        """The engine's log of a failure, at a load that the guard gave up."""
         load = target.load_end(request_id)
         if load is None or load.ok or load.reason != "deadline":
             return None

@@ -12,6 +12,7 @@ from testbed.experiment.arm import ArmRun, run_arm
 from testbed.experiment.facts import corpus_tokens, machine_facts
 from testbed.experiment.live import Live
 from testbed.experiment.record import arm_facts
+from testbed.experiment.stop import Stop
 from testbed.journal.manifest import Golden, Limits, Manifest, PathRate
 from testbed.journal.reader import load_journal
 from testbed.journal.run import Run
@@ -59,8 +60,11 @@ def tiny_facts(folder: Path) -> Facts:
     return Facts(model, machine_facts(), SPEED, corpus_tokens(folder))
 
 
-def tiny_plan(facts: Facts, arms: Sequence[Mapping[str, Any]]) -> ExperimentPlan:
-    """A small experiment on one LMCache deployment."""
+def tiny_plan(
+    facts: Facts, arms: Sequence[Mapping[str, Any]], tier: Mapping[str, Any] | None = None
+) -> ExperimentPlan:
+    """A small experiment on one deployment, with LMCache unless `tier` says otherwise."""
+    topology = Topology.model_validate(TOPOLOGY | ({"tier": tier} if tier else {}))
     experiment = Experiment.model_validate({
         "name": "small", "topology": "colocated", "workload": "small", "slo": "any", "seed": 3,
         "engine_kv": {"working_set": 0.4}, "fill": "documents", "arms": list(arms),
@@ -71,7 +75,7 @@ def tiny_plan(facts: Facts, arms: Sequence[Mapping[str, Any]]) -> ExperimentPlan
         "document_prefill": "200ms", "source": "test",
     }
     specs = ExperimentSpecs(
-        experiment, {arm.name: Topology.model_validate(TOPOLOGY) for arm in experiment.arms},
+        experiment, dict.fromkeys((arm.name for arm in experiment.arms), topology),
         Workload.model_validate(WORKLOAD | {"classes": classes}), Hardware.model_validate(hardware),
         Slo(name="any", kind="multiples", ttft=100.0, tpot=100.0, source="test"), {}, {},
     )
@@ -104,7 +108,7 @@ class Bench:
         plan = replace(self.plan.blocks[0][0], arm=arm)
         context = ArmRun(
             run=self.run_folder.name, plan=self.plan, golden=self.golden, canary=self.canary(),
-            warm_up=self.plan.facts.tokens[-200:], talk=self.said.append, should_stop=lambda: False,
+            warm_up=self.plan.facts.tokens[-200:], talk=self.said.append, stop=Stop(),
         )
         run_arm(context, plan, self.live, 0, {"engine": self.live.engine.gauges})
         return judged(self, plan)
