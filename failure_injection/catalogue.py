@@ -19,6 +19,14 @@ def _seconds(spec: FaultSpec, key: str, value: float | None) -> float:
     return value
 
 
+def _between(spec: FaultSpec, wanted: tuple[str, str] | None) -> None:
+    """Refuse a place in a load that this kind of fault does not strike."""
+    if spec.between is not None and spec.between != wanted:
+        takes = f"[{', '.join(wanted)}]" if wanted else "no `between`: its place is fixed"
+        told = " and ".join(spec.between)
+        raise SpecError(f"can't strike between {told}", where=f"fault {spec.kind}", hint=f"it takes {takes}")
+
+
 KINDS: Mapping[str, Callable[[FaultSpec, Aim], Fault]] = {
     "noop": lambda spec, aim: Noop(aim),
     "hold": lambda spec, aim: Hold(aim, _seconds(spec, "for", spec.duration)),
@@ -26,6 +34,9 @@ KINDS: Mapping[str, Callable[[FaultSpec, Aim], Fault]] = {
     "slow_load": lambda spec, aim: SlowLoad(aim, _seconds(spec, "for", spec.duration)),
     "corrupt": lambda spec, aim: Corrupt(aim, spec.pattern if spec.pattern is not None else "zeros"),
 }
+
+HELD = ("hold", "evict")
+"""Kinds that hold a request between LOOKUP and LOAD."""
 
 
 def make_fault(spec: FaultSpec, label: str, requests: tuple[str, ...] = ()) -> Fault:
@@ -37,4 +48,5 @@ def make_fault(spec: FaultSpec, label: str, requests: tuple[str, ...] = ()) -> F
         raise SpecError(
             f'there is no fault "{spec.kind}"', where="faults", hint=f"known are {', '.join(sorted(KINDS))}"
         )
+    _between(spec, ("lookup", "load") if spec.kind in HELD else None)
     return KINDS[spec.kind](spec, aim_of(spec, label, requests))

@@ -33,7 +33,7 @@ class FaultSpec(Spec):
     """
 
     kind: str
-    tier: str | None = None
+    tier: Literal["tier"] | None = None
     between: Annotated[tuple[Stage, Stage], BeforeValidator(_pair)] | None = None
     hold: DurationS | None = None
     duration: DurationS | None = Field(default=None, alias="for")

@@ -25,7 +25,6 @@ class Hardware(Spec):
     name: str
     device: Literal["cpu", "cuda"]
     block_size: int = Field(gt=0)
-    memory_per_engine: str
     target_load: Number = Field(gt=0, lt=1)
     document_prefill: DurationS
     source: str

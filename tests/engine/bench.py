@@ -71,7 +71,7 @@ def tiny_plan(
     })
     classes = {**WORKLOAD["classes"], "chat": CHAT}  # type: ignore[dict-item]
     hardware = {
-        "name": "cpu", "device": "cpu", "block_size": 32, "memory_per_engine": "5GiB", "target_load": 0.5,
+        "name": "cpu", "device": "cpu", "block_size": 32, "target_load": 0.5,
         "document_prefill": "200ms", "source": "test",
     }
     specs = ExperimentSpecs(

@@ -174,6 +174,12 @@ def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
         make_fault(spec, "x")
 
 
+@pytest.mark.parametrize(("kind", "between"), [("hold", ["load", "complete"]), ("slow_load", ["lookup", "load"])])
+def test_a_place_that_a_fault_does_not_strike_is_refused(kind: str, between: list[str]) -> None:
+    with pytest.raises(SpecError, match="can't strike between"):
+        fault(kind, between=between)
+
+
 def test_a_missing_duration_is_refused() -> None:
     spec = FaultSpec.model_validate({"kind": "hold", "trigger": {"nth": 1}})
     with pytest.raises(SpecError, match="needs for"):

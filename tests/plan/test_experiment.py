@@ -77,7 +77,7 @@ def specs(arms: list[dict[str, Any]], **changes: Any) -> ExperimentSpecs:
         {name: topology(tier) for name, tier in tiers.items()},
         Workload.model_validate(WORKLOAD),
         Hardware.model_validate({
-            "name": "cpu", "device": "cpu", "block_size": 64, "memory_per_engine": "5GiB", "target_load": 0.6,
+            "name": "cpu", "device": "cpu", "block_size": 64, "target_load": 0.6,
             "document_prefill": "1s", "source": "test",
         }),
         Slo(name="s", kind="multiples", ttft=3.0, tpot=3.0, source="test"),
