@@ -4,10 +4,12 @@ import json
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from testbed.deploy.ascent import up
+from testbed.deploy.records import read_deployment
 from testbed.deploy.takedown import down
 from testbed.experiment.deployables import check_settings, live_parts, prepare_folder
 from testbed.experiment.facts import find_facts
@@ -15,6 +17,7 @@ from testbed.experiment.folders import Folders
 from testbed.experiment.specs import find_spec, read_model, read_spec
 from testbed.journal.writer import JournalWriter
 from testbed.plan.colocated import Site, plan_colocated
+from testbed.plan.facts import Facts
 from testbed.plan.memory import ENGINE_BYTES, EngineKvPlan, check_memory
 from testbed.spec.machine import Hardware
 from testbed.spec.topology import LmcacheTier, Topology
@@ -49,11 +52,12 @@ def deploy_standing(
     path = find_spec(topology, "topologies", beside=None, where="topology")
     loaded = read_spec(path, Topology, settings)
     machine = read_spec(find_spec(hardware, "hardware", beside=None, where="--hardware"), Hardware).value
+    called = name if name is not None else loaded.value.name
     facts, _ = find_facts(read_model(loaded.value.model, str(path)), folders.cache, talk)
+    facts = _without_own_ports(facts, called, folders.state)
     context = min(_CONTEXT_TOKENS, facts.model.max_model_len)
     blocks = _REQUESTS_AT_ONCE * -(-context // machine.block_size)
     kv = EngineKvPlan(blocks, machine.block_size, blocks * machine.block_size, facts.model.kv_bytes_per_token)
-    called = name if name is not None else loaded.value.name
     folder = folders.state / "sites" / called
     tier = loaded.value.tier
     held = {"tier memory": tier.memory} if isinstance(tier, LmcacheTier) else {}
@@ -63,6 +67,7 @@ def deploy_standing(
     channel = prepare_folder(deployable, events)
     deployment = up(deployable.plan, state=folders.state, talk=talk, address=address)
     with (
+        deployment.keep_lease(),
         closing(JournalWriter(events, "driver")) as journal,
         closing(live_parts(deployable, deployment, journal, folder, channel)) as live,
     ):
@@ -72,3 +77,12 @@ def deploy_standing(
     prompt = "The capital of France is"
     body = json.dumps({"model": deployable.engine.served_name, "prompt": prompt, "max_tokens": 8, "temperature": 0})
     return f"curl -s {url} -H 'Content-Type: application/json' -d '{body}'"
+
+
+def _without_own_ports(facts: Facts, name: str, state: Path) -> Facts:
+    """The ports that a deployment of this name holds are not busy for it: the same `up` again makes the same plan."""
+    record = read_deployment(state, name)
+    if record is None:
+        return facts
+    own = {port for component in record.plan.components for port in component.ports}
+    return replace(facts, machine=replace(facts.machine, busy_ports=facts.machine.busy_ports - own))
