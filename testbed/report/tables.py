@@ -16,7 +16,10 @@ from testbed.report.content import Cell, Section, Table, Text, row
 from testbed.report.wording import cell, number
 
 PLAIN = ("rate", "share")
-BY_CLASS = (("ttft_s", "p50"), ("ttft_s", "p95"), ("tpot_s", "p50"), ("e2e_s", "p50"), ("goodput_ratio", "share"))
+BY_CLASS = (
+    ("ttft_s", "p50"), ("ttft_s", "p95"), ("tpot_s", "p50"), ("itl_s", "p95"), ("e2e_s", "p50"),
+    ("goodput_ratio", "share"),
+)
 OF_ALL = (
     ("goodput_rps", "rate"), ("offered_rps", "rate"), ("finished_rps", "rate"), ("output_tokens_per_s", "rate"),
     ("prompt_tokens", "total"), ("local_tokens", "total"), ("loaded_tokens", "total"), ("computed_tokens", "total"),
@@ -71,7 +74,8 @@ def _numbers(
     told = ["" if traffic_class == ALL_CLASSES else traffic_class, "" if kind in PLAIN else kind]
     notes = sorted({one.note for one in cells})
     name = Cell(metric, ", ".join(one for one in (*told, *notes) if one))
-    return (name, *(Cell(*cell(one)) for one in cells))
+    biggest = max((abs(one.value) for one in cells if not isinstance(one.value, Missing)), default=1.0)
+    return (name, *(Cell(*cell(one, biggest)) for one in cells))
 
 
 def checks_section(verdicts: list[Verdict]) -> Section:

@@ -5,7 +5,7 @@ from testbed.metrics.table import Row
 from testbed.missing import Missing
 
 # Below this a time reads better in ms; files and events keep seconds.
-SHORT_S = 0.01
+SHORT_S = 0.1
 
 
 def figure_number(value: float) -> str:
@@ -43,11 +43,15 @@ def ratio(found: Ratio | Missing) -> str:
     return f"{figure_number(found.value)} ({interval(found.low, found.high)}, n={found.n})"
 
 
-def cell(row: Row) -> tuple[str, str]:
-    """A number of the table, and below it interval and n, or why there is none. A count is its own n."""
+def cell(row: Row, biggest: float) -> tuple[str, str]:
+    """A number of the table, and below it interval and n, or why there is none. A count is its own n.
+
+    `biggest` is the largest number beside it: all of them are told in the unit that suits that one.
+    """
     if isinstance(row.value, Missing):
         return "no value", row.value.reason
     if row.statistic == "count":
         return figure_number(row.value), ""
-    between = interval(row.low, row.high, _scale(row.value, row.unit)[0])
-    return number(row.value, row.unit), f"{between}\nn={row.n}" if between else f"n={row.n}"
+    factor, shown = _scale(biggest, row.unit)
+    between = interval(row.low, row.high, factor)
+    return f"{figure_number(row.value * factor)} {shown}".rstrip(), f"{between}\nn={row.n}" if between else f"n={row.n}"
