@@ -39,6 +39,23 @@ HELD = ("hold", "evict")
 """Kinds that hold a request between LOOKUP and LOAD."""
 
 
+USES: Mapping[str, frozenset[str]] = {
+    "noop": frozenset(),
+    "hold": frozenset({"duration"}),
+    "evict": frozenset({"hold"}),
+    "slow_load": frozenset({"duration"}),
+    "corrupt": frozenset({"pattern"}),
+}
+"""The parameters that each kind takes."""
+
+
+def _only_used(spec: FaultSpec) -> None:
+    given = {name for name in ("hold", "duration", "pattern") if getattr(spec, name) is not None}
+    unused = sorted({"duration": "for"}.get(name, name) for name in given - USES[spec.kind])
+    if unused:
+        raise SpecError(f"does not take {', '.join(unused)}", where=f"fault {spec.kind}")
+
+
 def make_fault(spec: FaultSpec, label: str, requests: tuple[str, ...] = ()) -> Fault:
     """The fault that `spec` describes, aimed at `requests` (their ids; any if empty).
 
@@ -48,5 +65,6 @@ def make_fault(spec: FaultSpec, label: str, requests: tuple[str, ...] = ()) -> F
         raise SpecError(
             f'there is no fault "{spec.kind}"', where="faults", hint=f"known are {', '.join(sorted(KINDS))}"
         )
+    _only_used(spec)
     _between(spec, ("lookup", "load") if spec.kind in HELD else None)
     return KINDS[spec.kind](spec, aim_of(spec, label, requests))

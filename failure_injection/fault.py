@@ -78,8 +78,12 @@ class Fault(Protocol):
         """Where in a load it strikes."""
 
     @property
-    def fails_loads(self) -> bool:
-        """Whether a load that it strikes must fail."""
+    def fail_reason(self) -> str:
+        """Why a load that it strikes ends: load_error or deadline; empty where it fails none."""
+
+    @property
+    def hold_s(self) -> float | None:
+        """How long it holds a request between LOOKUP and LOAD; None if it does not."""
 
     def problems(self, target: TargetFacts) -> list[str]:
         """Why it can't do its harm on this target; empty if it can."""

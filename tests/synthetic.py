@@ -263,6 +263,7 @@ def fault(kind: str, **changes: Any) -> FaultFacts:
     facts = {
         "fault": kind, "fault_kind": kind, "target": "tier", "trigger": "every 3", "stage": "lookup..load",
         "minimum": 3, "fails_loads": kind != "hold", "hold_s": None if kind == "slow_load" else HOLD_S,
+        "fail_reason": {"evict": "load_error", "slow_load": "deadline"}.get(kind, ""),
     }
     return FaultFacts(**{**facts, **changes})
 
@@ -321,7 +322,8 @@ def frame(log: Log, arm: ArmFacts, zero_s: float, plan: list[Planned]) -> None:
         after_promised_tokens=0 if tiered else None, saves_in_flight=0, proven=True,
     )
     log.write(
-        zero_s - 19, CONDUCTOR, ev.ArmBegan, arm.name, zero_at_ns=ns(zero_s), probed=arm.probed, policy=arm.policy,
+        zero_s - 19, CONDUCTOR, ev.ArmBegan, arm.name, zero_at_ns=ns(zero_s), probed=arm.probed,
+        policy=arm.policy if arm.probed else "none",
     )
     for one in arm.faults:
         log.write(

@@ -1,7 +1,7 @@
 """Overwrite one loaded block with zeros or with another prompt's KV: shows that a wrong KV is seen in the answer."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -17,7 +17,8 @@ class Corrupt:
     pattern: Literal["zeros", "foreign"]
 
     stage = "complete"
-    fails_loads = False
+    fail_reason = ""
+    hold_s: ClassVar[None] = None
 
     @property
     def label(self) -> str:

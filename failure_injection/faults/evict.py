@@ -19,7 +19,7 @@ class Evict:
     hold_s: float
 
     stage = "lookup"
-    fails_loads = True
+    fail_reason = "load_error"
 
     @property
     def label(self) -> str:

@@ -19,7 +19,7 @@ class Hold:
     hold_s: float
 
     stage = "lookup"
-    fails_loads = False
+    fail_reason = ""
 
     @property
     def label(self) -> str:

@@ -1,6 +1,7 @@
 """Strike requests and do nothing to them: shows that a fault without effect is found out."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import msgspec
 
@@ -15,7 +16,8 @@ class Noop:
     aim: Aim
 
     stage = "lookup"
-    fails_loads = False
+    fail_reason = ""
+    hold_s: ClassVar[None] = None
 
     @property
     def label(self) -> str:

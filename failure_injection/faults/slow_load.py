@@ -4,6 +4,7 @@ The bytes do arrive; only the report is kept back, so that no block is used agai
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import msgspec
 
@@ -19,7 +20,8 @@ class SlowLoad:
     slow_s: float
 
     stage = "complete"
-    fails_loads = True
+    fail_reason = "deadline"
+    hold_s: ClassVar[None] = None
 
     @property
     def label(self) -> str:

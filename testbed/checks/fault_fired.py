@@ -1,10 +1,12 @@
 """Each fault fired as often as planned, where it was applied and nowhere else, and was taken back.
 
-Who applies a fault is never believed. It has fired on a request when the target shows it (`fault_fired`), or when the
-scheduler's steps do: the request computed what its failed load had promised, or did not run while it was held. A fault
-that neither holds nor fails a load shows in a wrong answer.
+Who applies a fault is never believed. A fault that fails loads has fired on a request when the target shows it
+(`fault_fired`), or when the scheduler's steps do: the request computed what its failed load had promised. A hold is
+shown by the steps alone, in which the request does not run: the target's gauge counts all requests, and a late first
+token may have waited in a queue. A fault that neither holds nor fails a load shows in a wrong answer.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 
 from testbed.checks.verdict import Finding, passed, unknown
@@ -36,10 +38,9 @@ def check(analysis: Analysis) -> Finding | None:
     for arm, fault in planned:
         firing = _firing(analysis, arm, fault, first_steps)
         fired = _fired(analysis, fault, firing)
-        told = f"applied {len(firing.applied)}, fired {len(fired)}, minimum {fault.minimum}"
-        counts.append(f"{arm.name}/{fault.fault}: {told}")
+        counts.append(f"{arm.name}/{fault.fault}: {_told(fault, firing, fired)}")
         found = [
-            *_counts(analysis, arm, fault, firing, fired), *_places(firing, fired),
+            *_counts(analysis, arm, fault, firing, fired), *_places(fault, firing, fired),
             *_failures(analysis, arm, fault, firing), *_healed(analysis, arm, fault),
         ]
         problems += [f"{arm.name}/{fault.fault}: {problem}" for problem in found]
@@ -77,12 +78,21 @@ def _firing(analysis: Analysis, arm: ArmFacts, fault: FaultFacts, steps: dict[st
     )
 
 
+def _told(fault: FaultFacts, firing: Firing, fired: set[str]) -> str:
+    told = f"applied {len(firing.applied)}, fired {len(fired)}, minimum {fault.minimum}"
+    return f"{told}; the target showed {len(firing.shown) + firing.unnamed}" if _only_holds(fault) else told
+
+
+def _only_holds(fault: FaultFacts) -> bool:
+    return fault.hold_s is not None and not fault.fails_loads
+
+
 def _fired(analysis: Analysis, fault: FaultFacts, firing: Firing) -> set[str]:
     """Requests on which the fault is shown to have taken effect."""
-    fired = set(firing.shown)
+    fired = set() if _only_holds(fault) else set(firing.shown)
     for one, event in firing.applied.items():
         if fault.fails_loads:
-            if _recovered(analysis, one):
+            if _recovered(analysis, fault, one):
                 fired.add(one)
         elif fault.hold_s is not None and one in firing.first_step_at_ns:
             waited_s = (firing.first_step_at_ns[one] - event.at_ns) / NS
@@ -93,17 +103,20 @@ def _fired(analysis: Analysis, fault: FaultFacts, firing: Firing) -> set[str]:
     return fired
 
 
-def _recovered(analysis: Analysis, request_id: str) -> bool:
+def _recovered(analysis: Analysis, fault: FaultFacts, request_id: str) -> bool:
     """The engine had to come by the lost tokens another way: it computed them, or found them in its own memory."""
     ledger = analysis.ledgers.by_id.get(request_id)
     if not isinstance(ledger, Ledger) or not ledger.failed_loads:
         return False
+    if fault.fail_reason:
+        mine = [one for one in ledger.failed_loads if one.load_reason == fault.fail_reason]
+        return any(one.recomputed_tokens > 0 or one.found_tokens > 0 for one in mine)
     return ledger.recomputed_after_failure > 0 or ledger.found_after_failure > 0
 
 
 def _counts(analysis: Analysis, arm: ArmFacts, fault: FaultFacts, firing: Firing, fired: set[str]) -> list[str]:
     armed = [event for event in analysis.run.journal.select(FaultArmed, arm.name) if event.fault == fault.fault]
-    count = len(fired) if fired else firing.unnamed
+    count = len(fired) if fired or _only_holds(fault) else firing.unnamed
     problems = [] if armed else ["it was never armed"]
     if not count:
         return [*problems, "it never fired"]
@@ -115,10 +128,10 @@ def _counts(analysis: Analysis, arm: ArmFacts, fault: FaultFacts, firing: Firing
     return problems
 
 
-def _places(firing: Firing, fired: set[str]) -> list[str]:
+def _places(fault: FaultFacts, firing: Firing, fired: set[str]) -> list[str]:
     """A fault of a whole process names no request; then only the counts can agree."""
-    elsewhere = sorted(fired - firing.applied.keys())
-    quiet = sorted(firing.applied.keys() - fired) if not firing.unnamed else []
+    elsewhere = sorted((fired | firing.shown) - firing.applied.keys())
+    quiet = sorted(firing.applied.keys() - fired) if _only_holds(fault) or not firing.unnamed else []
     return [
         *(f"it fired on {one}, to which it was not applied" for one in elsewhere),
         *(f"it was applied to {one}, and nothing outside shows it" for one in quiet),
@@ -126,24 +139,37 @@ def _places(firing: Firing, fired: set[str]) -> list[str]:
 
 
 def _failures(analysis: Analysis, arm: ArmFacts, fault: FaultFacts, firing: Firing) -> list[str]:
-    """A fault that fails loads failed each load that it was applied to, and no other."""
-    failed = {load.request_id: load.reason for load in analysis.loads if load.arm == arm.name and not load.ok}
+    """A fault that fails loads failed each load that it was applied to, for its own reason, and no other."""
+    failed: dict[str, list[str]] = {}
+    for load in analysis.loads:
+        if load.arm == arm.name and not load.ok:
+            failed.setdefault(load.request_id, []).append(load.reason)
     if not fault.fails_loads:
         hit = sorted(firing.applied.keys() & failed.keys())
         return [f"the load of {one} failed, and this fault fails none" for one in hit]
     here = [events for (name, _), events in analysis.applied.items() if name == arm.name]
     known = {event.request_id for events in here for event in events}
+    hit = sorted(firing.applied.keys() & failed.keys()) if fault.fail_reason else []
     return [
+        *(f"the load of {one} failed for {' and '.join(failed[one])}, not {fault.fail_reason}"
+          for one in hit if fault.fail_reason not in failed[one]),
         *(f"the load of {one} did not fail" for one in sorted(firing.applied.keys() - failed.keys())),
         # A deadline may pass by itself on a busy machine; any other failure that nobody planned is the fault, astray.
         *(f"the load of {one} failed ({reason}), and nothing was applied to it"
-          for one, reason in sorted(failed.items()) if one not in known and reason != "deadline"),
+          for one, reasons in sorted(failed.items()) if one not in known
+          for reason in reasons if reason != "deadline"),
     ]
 
 
 def _healed(analysis: Analysis, arm: ArmFacts, fault: FaultFacts) -> list[str]:
+    """Each repetition arms its faults anew, so each must take them back."""
+    armed = [event for event in analysis.run.journal.select(FaultArmed, arm.name) if event.fault == fault.fault]
     healed = [event for event in analysis.run.journal.select(FaultHealed, arm.name) if event.fault == fault.fault]
     if not healed:
         return ["it was never taken back"]
-    last = healed[-1]
-    return [] if last.verified else [f"it was taken back, but no canary was served afterwards: {last.detail}"]
+    left = Counter(event.repetition for event in armed) - Counter(event.repetition for event in healed)
+    return [
+        *(f"repetition {repetition}: it was never taken back" for repetition in sorted(left)),
+        *(f"repetition {event.repetition}: it was taken back, but no canary was served afterwards: {event.detail}"
+          for event in healed if not event.verified),
+    ]

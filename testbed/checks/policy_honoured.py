@@ -9,12 +9,15 @@ from testbed.metrics.outcomes import outcome_of
 
 
 def check(analysis: Analysis) -> Finding | None:
-    """Policy recompute: such requests end well. Policy fail: none does. The engine must have run under it."""
+    """Policy recompute: such requests end well. Policy fail: none does. The engine must have run under it.
+
+    An engine without a probe loads nothing and says that it has no policy, so its word is not held against the plan.
+    """
     arms = {arm.name: arm for arm in analysis.arms}
     wrong = [
         f"arm {event.arm} ran under policy {event.policy!r}, {arms[event.arm].policy!r} was planned"
         for event in analysis.run.journal.select(ArmBegan)
-        if event.arm in arms and event.policy != arms[event.arm].policy
+        if event.arm in arms and arms[event.arm].probed and event.policy != arms[event.arm].policy
     ]
     failures = Counter(load.request_id for load in analysis.loads if not load.ok)
     rows = analysis.requests.by_id()

@@ -7,6 +7,7 @@ from testbed.checks import (
     client_in_time,
     control_clean,
     deadline_kept,
+    engine_lived,
     fault_fired,
     journal_whole,
     ledger_adds_up,
@@ -44,6 +45,7 @@ class Check:
 CHECKS = (
     Check("journal_whole", "Is the record whole?", journal_whole.check),
     Check("outcomes_add_up", "Did each planned request end exactly once?", outcomes_add_up.check),
+    Check("engine_lived", "Did nothing die, and no request without a cause?", engine_lived.check),
     Check("outputs_golden", "Is every answer right?", outputs_golden.check),
     Check("ledger_adds_up", "Does each token have exactly one source?", ledger_adds_up.check),
     Check("fault_fired", "Did each fault do what was planned, and nothing else?", fault_fired.check),

@@ -68,6 +68,7 @@ def run_arm(context: ArmRun, arm: ArmPlan, live: Live, repetition: int, sources:
     with Collector(sources, live.journal, context.plan.facts.model.kv_bytes_per_token):
         result = _measured(context, arm, live, repetition, Injector(faults, target, live.journal))
         left = live.await_saved()
+    live.check_alive()
     complete = not result.interrupted and left == 0
     live.journal.write(ArmEnded, complete=complete, reason="interrupted" if result.interrupted else "")
     return result
@@ -126,10 +127,10 @@ def _measured(context: ArmRun, arm: ArmPlan, live: Live, repetition: int, inject
     context.talk(f"{name}: {len(requests)} requests over {context.plan.workload.duration_s:.0f} s")
     told = _Told(context.talk, name)
 
+    policy = live.engine.settings()["load_failure_policy"] if arm.probed else "none"
+
     def began(zero_at_ns: int) -> None:
-        live.journal.write(
-            ArmBegan, zero_at_ns=zero_at_ns, probed=arm.probed, policy=arm.topology.on_load_failure.policy
-        )
+        live.journal.write(ArmBegan, zero_at_ns=zero_at_ns, probed=arm.probed, policy=policy)
 
     def named(one: PlannedRequest) -> str:
         return request_name(context.run, name, repetition, str(one.index))

@@ -10,7 +10,7 @@ import msgspec
 
 from testbed.calibrate.copies import calibrate_paths
 from testbed.engines.preflight import PreflightRecord
-from testbed.errors import TestbedError
+from testbed.errors import SpecError, TestbedError
 from testbed.experiment.arm import ArmRun, run_arm
 from testbed.experiment.deployables import block_deployable, golden_deployable
 from testbed.experiment.deploying import Findings, Host, deployed
@@ -27,9 +27,11 @@ from testbed.observe.collector import Read
 from testbed.plan.experiment import ExperimentPlan
 from testbed.plan.facts import Facts
 from testbed.plan.text import plan_text
+from testbed.spec.topology import LmcacheTier
 
 Talk = Callable[[str], None]
-_CANARY_CHUNKS = 3
+_CANARY_UNITS = 3
+_CANARY_TAIL = 5
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Request:
 
 
 class _Run:
-    """One run in findings."""
+    """One run in progress."""
 
     def __init__(self, request: Request, folder: Path, journal: JournalWriter) -> None:
         self._request = request
@@ -64,6 +66,7 @@ class _Run:
         manifest = first_manifest(self._name, plan, self._text(), self._request.preflight, before, tie_gap_nats=0.0)
         self._record.write(manifest)
         status = "broken"
+        after: tuple[PathRate, ...] = ()
         try:
             store = self._golden()
             golden = store.answers_to(plan.workload.requests)
@@ -72,6 +75,8 @@ class _Run:
             context = ArmRun(self._name, plan, golden, self._canary(), self._warm_up(), talk, self._request.stop)
             for number in range(len(plan.blocks)):
                 self._block(number, context)
+            with self._findings.timed("calibration"):
+                after = calibrate_paths(talk)
             status = "interrupted" if self._request.stop.asked else "complete"
         except TestbedError as problem:
             self._journal.write(Note, text=f"the run broke off: {problem}")
@@ -80,19 +85,15 @@ class _Run:
             broke = sys.exception()
             if broke is not None and not isinstance(broke, Exception):  # Ctrl-C, or SIGTERM
                 status = "interrupted"
-            self._record.write(self._closed(manifest, status, before))
+            paths = [_joined(one, after) for one in before]
+            self._record.write(self._closed(msgspec.structs.replace(manifest, paths=paths), status))
 
-    def _closed(self, manifest: Manifest, status: str, before: tuple[PathRate, ...]) -> Manifest:
+    def _closed(self, manifest: Manifest, status: str) -> Manifest:
         findings = self._findings
-        after: tuple[PathRate, ...] = ()
-        if status == "complete":
-            with findings.timed("calibration"):
-                after = calibrate_paths(self._request.talk)
         return msgspec.structs.replace(
             manifest,
             status=status,
-            paths=[_joined(one, after) for one in before],
-            left_behind=sorted(findings.left),
+            left_behind=None if findings.left is None else sorted(findings.left),
             durations_s=findings.durations_s,
             evidence={**manifest.evidence, "settings": findings.settings},
         )
@@ -116,9 +117,21 @@ class _Run:
         )
 
     def _canary(self) -> tuple[int, ...]:
-        """A prompt of some whole chunks that no request begins like: the corpus read backwards."""
-        chunks = _CANARY_CHUNKS * self._plan.kv.block_size
-        return tuple(reversed(self._plan.facts.tokens[-(chunks + 5) :]))
+        """A prompt of some whole units of storage that no request begins like: the corpus read backwards.
+
+        Raises: SpecError when the engine's context has no room for one unit.
+        """
+        tiers = [one.topology.tier for block in self._plan.blocks for one in block]
+        blocks = max((one.chunk_blocks for one in tiers if isinstance(one, LmcacheTier)), default=1)
+        unit = blocks * self._plan.kv.block_size
+        units = min(_CANARY_UNITS, (self._plan.max_model_len - _CANARY_TAIL - 1) // unit)
+        if units < 1:
+            raise SpecError(
+                f"a unit of {unit} tokens does not fit the context of {self._plan.max_model_len} tokens",
+                where="tier.chunk_blocks",
+                hint="make it smaller, or the documents longer",
+            )
+        return tuple(reversed(self._plan.facts.tokens[-(units * unit + _CANARY_TAIL) :]))
 
     def _warm_up(self) -> tuple[int, ...]:
         """As long as the longest prompt, and like none of them."""
@@ -138,6 +151,7 @@ class _Run:
             "torch": versions["torch"],
             "context": str(self._plan.max_model_len),
             "block_size": str(self._plan.kv.block_size),
+            "settings": str(self._plan.blocks[0][0].topology.engines[0].model_dump(mode="json")),
         }
         store = open_store(self._request.folders.cache, environment)
         requests = self._plan.workload.requests

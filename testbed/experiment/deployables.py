@@ -4,6 +4,8 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+
 from testbed.deploy.deployment import Deployment
 from testbed.engines.api import EngineApi, wanted_settings
 from testbed.errors import RunError
@@ -18,6 +20,7 @@ from testbed.spec.topology import LmcacheTier, NoTier, Topology
 from testbed.tiers.lmcache import LmcacheServer
 from testbed.tiers.redis import RedisKeys
 
+KEYS_FILE = "keys.json"
 _GOLDEN_REQUESTS_AT_ONCE = 6
 
 
@@ -36,6 +39,13 @@ def golden_deployable(plan: ExperimentPlan, name: str, folder: Path, facts: Fact
     return plan_colocated(Site(name, str(folder), plain, facts, kv, plan.max_model_len, prefix_caching=False))
 
 
+class KeysAt(msgspec.Struct, frozen=True):
+    """Where a deployment keeps keys in a Redis: written down, so that they can be removed by whoever takes it down."""
+
+    url: str
+    prefix: str
+
+
 def prepare_folder(deployable: Deployable, journal: Path) -> Channel | None:
     """Make what the engine expects to find: the model under its own name, and the probe's orders."""
     site = deployable.site
@@ -45,6 +55,9 @@ def prepare_folder(deployable: Deployable, journal: Path) -> Channel | None:
     link.symlink_to(site.facts.model.folder)
     if deployable.tier is None:
         return None
+    if deployable.tier.redis_url is not None:
+        at = KeysAt(deployable.tier.redis_url, _key_prefix(deployable))
+        Path(site.folder, KEYS_FILE).write_bytes(msgspec.json.encode(at))
     failure = site.topology.on_load_failure
     orders = Orders(
         journal=str(journal),
@@ -54,6 +67,10 @@ def prepare_folder(deployable: Deployable, journal: Path) -> Channel | None:
         load_deadline_s=_deadline_s(site.topology),
     )
     return Channel(Path(site.orders_path), orders)
+
+
+def _key_prefix(deployable: Deployable) -> str:
+    return f"{deployable.engine.model_path}@"
 
 
 def _deadline_s(topology: Topology) -> float | None:
@@ -68,10 +85,10 @@ def live_parts(
     engine = EngineApi(deployable.engine_url, deployable.engine.served_name, limit_s=180.0)
     log = Path(deployment.component_status(ENGINE).log)
     if access is None:
-        return Live(deployable, engine, log, journal, run_folder)
-    keys = RedisKeys(access.redis_url, f"{deployable.engine.model_path}@") if access.redis_url else None
+        return Live(deployable, engine, log, journal, run_folder, deployment=deployment)
+    keys = RedisKeys(access.redis_url, _key_prefix(deployable)) if access.redis_url else None
     tier = LmcacheServer(access.http_port, deployable.engine.model_path, access.chunk_tokens)
-    return Live(deployable, engine, log, journal, run_folder, tier, keys, channel)
+    return Live(deployable, engine, log, journal, run_folder, tier, keys, channel, deployment)
 
 
 def check_settings(live: Live) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """Hold one deployment for as long as a block of work lasts, and say what it left behind."""
 
-from collections.abc import Callable, Iterator, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,10 +10,11 @@ from testbed.clock import now_s
 from testbed.deploy.ascent import up
 from testbed.deploy.deployment import Deployment
 from testbed.deploy.leftovers import leftovers
+from testbed.errors import RunError
 from testbed.experiment.arm import warm_up_engine
 from testbed.experiment.deployables import check_settings, live_parts, prepare_folder, remove_folder
 from testbed.experiment.live import Live
-from testbed.journal.events import ComponentStarted
+from testbed.journal.events import ComponentStarted, Note
 from testbed.journal.writer import JournalWriter
 from testbed.plan.colocated import Deployable
 
@@ -22,11 +24,18 @@ LEASE_S = 15.0
 
 @dataclass
 class Findings:
-    """What a run learns of itself on the way: where the time went, settings in force, and what was left behind."""
+    """What a run learns of itself on the way: where the time went, settings in force, and what was left behind.
+
+    `left` is None until somebody has looked.
+    """
 
     durations_s: dict[str, float] = field(default_factory=dict)
     settings: dict[str, object] = field(default_factory=dict)
-    left: list[str] = field(default_factory=list)
+    left: list[str] | None = None
+
+    def add_left(self, found: Iterable[str]) -> None:
+        """Somebody has looked, and this was still there."""
+        self.left = [*(self.left if self.left is not None else []), *found]
 
     @contextmanager
     def timed(self, what: str) -> Iterator[None]:
@@ -53,21 +62,27 @@ class Host:
 def deployed(deployable: Deployable, host: Host, warm_up: Sequence[int]) -> Iterator[Live]:
     """Bring it up, check the settings in force, warm it up; take it down at the end, whatever happened.
 
-    Raises: DeployError when it does not come up; RunError when it runs with other settings than planned.
+    Raises: DeployError when it does not come up; RunError when it runs with other settings than planned, or a part of
+    it ended by itself meanwhile.
     """
     channel = prepare_folder(deployable, host.run_folder / "events")
-    with host.findings.timed("deployment"):
-        deployment = up(deployable.plan, state=host.state, talk=host.talk, lease_s=LEASE_S)
+    deployment: Deployment | None = None
     try:
-        with deployment.keep_lease():
+        with host.findings.timed("deployment"):
+            deployment = up(deployable.plan, state=host.state, talk=host.talk, lease_s=LEASE_S)
+        with (
+            deployment.keep_lease(),
+            closing(live_parts(deployable, deployment, host.journal, host.run_folder, channel)) as live,
+        ):
             _journal_started(deployable, deployment, host.journal)
-            with closing(live_parts(deployable, deployment, host.journal, host.run_folder, channel)) as live:
-                host.findings.settings[deployable.plan.name] = check_settings(live)
-                with host.findings.timed("warm-up"):
-                    warm_up_engine(live.engine, warm_up, host.run_folder.name, host.talk)
+            host.findings.settings[deployable.plan.name] = check_settings(live)
+            with host.findings.timed("warm-up"):
+                warm_up_engine(live.engine, warm_up, host.run_folder.name, host.talk)
+            try:
                 yield live
-                if live.keys is not None:
-                    live.keys.remove()
+                live.check_alive()
+            finally:
+                _remove_keys(live)
     finally:
         with host.findings.timed("teardown"):
             _take_down(deployable, deployment, host)
@@ -79,13 +94,36 @@ def _journal_started(deployable: Deployable, deployment: Deployment, journal: Jo
             journal.write(ComponentStarted, component=f"{deployable.plan.name}/{one.name}", component_pid=one.pid)
 
 
-def _take_down(deployable: Deployable, deployment: Deployment, host: Host) -> None:
-    logs = host.run_folder / "logs" / deployable.plan.name
-    logs.mkdir(parents=True, exist_ok=True)
-    for component in deployable.plan.components:
-        source = Path(deployment.component_status(component.name).log)
-        if source.is_file():
-            (logs / f"{component.name}.log").write_bytes(source.read_bytes())
-    deployment.down()
-    remove_folder(deployable)
-    host.findings.left += [f"{one.kind} {one.what}" for one in leftovers(deployment.record, host.state)]
+def _remove_keys(live: Live) -> None:
+    """Leave nothing of ours in a Redis that may be somebody else's."""
+    if live.keys is None:
+        return
+    try:
+        live.keys.remove()
+    except RunError as problem:
+        live.journal.write(Note, text=f"keys of this deployment may be left in its backing: {problem}")
+
+
+def _take_down(deployable: Deployable, deployment: Deployment | None, host: Host) -> None:
+    """End it, keep its logs, and look what is left; `deployment` is None when it never came up."""
+    try:
+        if deployment is not None:
+            deployment.down()
+    finally:
+        found = [] if deployment is None else leftovers(deployment.record, host.state)
+        host.findings.add_left(f"{one.kind} {one.what}" for one in found)
+        _keep_logs(deployable, host)
+        remove_folder(deployable)
+        if Path(deployable.site.folder).exists():
+            host.findings.add_left([f"file {deployable.site.folder}"])
+
+
+def _keep_logs(deployable: Deployable, host: Host) -> None:
+    """Copy the logs into the run; a disk that is full must not keep anything from being taken down."""
+    source = Path(deployable.plan.folder) / "logs"
+    if not source.is_dir():
+        return
+    try:
+        shutil.copytree(source, host.run_folder / "logs" / deployable.plan.name, dirs_exist_ok=True)
+    except OSError as problem:
+        host.talk(f"logs of {deployable.plan.name} could not be kept: {problem}")

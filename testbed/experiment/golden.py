@@ -14,7 +14,7 @@ import msgspec
 from testbed.clock import now_s
 from testbed.engines.agreement import TIE_GAP_NATS
 from testbed.engines.api import EngineApi
-from testbed.errors import RunError
+from testbed.errors import DeployError, RunError
 from testbed.journal.manifest import Golden, GoldenAnswer
 from testbed.workload.request import PlannedRequest
 
@@ -65,11 +65,19 @@ class GoldenStore:
 
 
 def open_store(cache: Path, environment: Mapping[str, str]) -> GoldenStore:
-    """The store of an environment, empty if there is none yet."""
+    """The store of an environment, empty if there is none yet.
+
+    Raises: DeployError if the file is damaged.
+    """
     text = msgspec.json.encode(dict(environment), order="sorted")
     path = cache / "golden" / f"{hashlib.sha256(text).hexdigest()[:16]}.json"
     if path.is_file():
-        return GoldenStore(path, msgspec.json.decode(path.read_bytes(), type=Stored))
+        try:
+            return GoldenStore(path, msgspec.json.decode(path.read_bytes(), type=Stored))
+        except msgspec.MsgspecError as problem:
+            raise DeployError(
+                f"holds no golden answers: {problem}", where=str(path), hint="remove it; they are asked again"
+            ) from problem
     return GoldenStore(path, Stored(dict(environment), None, {}))
 
 
@@ -85,6 +93,7 @@ def ask_missing(store: GoldenStore, requests: Sequence[PlannedRequest], engine: 
         answers[request.prompt_key] = _ask(engine, request, "golden")
         if now_s() - told_s > 8.0:
             told_s = now_s()
+            _write(store.path, Stored(store.stored.environment, store.stored.tie_gap_nats, answers))
             talk(f"golden answers: {number} of {len(fresh)}")
     gap = store.stored.tie_gap_nats
     if gap is None:

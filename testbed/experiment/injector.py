@@ -90,7 +90,7 @@ class Injector:
 
     def _fired(self, label: str, request_id: str, shown: "Future[str]") -> bool:
         fault = next(one for one in self._faults if one.label == label)
-        evidence = fault.fired(self._target, request_id, shown.result(timeout=10.0))
+        evidence = fault.fired(self._target, request_id, shown.result() if shown.done() else "")
         if evidence is None:
             return False
         self._journal.write(FaultFired, fault=label, request_id=request_id, evidence=evidence)

@@ -1,16 +1,18 @@
 """A live deployment as the conductor and the faults see it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from failure_injection.fault import Removed
-from testbed.clock import now_s, polls
+from testbed.clock import polls
+from testbed.deploy.deployment import Deployment
+from testbed.deploy.state import ENDED
 from testbed.engines.api import EngineApi
 from testbed.errors import RunError
 from testbed.experiment.channel import Channel
 from testbed.experiment.watch import EngineLog, Watch
-from testbed.journal.events import KvEvicted, KvLoadEnded
+from testbed.journal.events import ComponentExited, KvEvicted, KvLoadEnded
 from testbed.journal.manifest import Golden
 from testbed.journal.writer import JournalWriter
 from testbed.plan.colocated import Deployable
@@ -34,6 +36,24 @@ class Live:
     tier: LmcacheServer | None = None
     keys: RedisKeys | None = None
     channel: Channel | None = None
+    deployment: Deployment | None = None
+
+    def check_alive(self) -> None:
+        """See that no process of the deployment ended by itself; journal each that did.
+
+        Raises: RunError naming them.
+        """
+        ended = [] if self.deployment is None else [one for one in self.deployment.status() if one.state in ENDED]
+        for one in ended:
+            self.journal.write(
+                ComponentExited,
+                component=f"{self.deployable.plan.name}/{one.name}",
+                exit_status=one.exit_status,
+                expected=False,
+            )
+        if ended:
+            names = ", ".join(f"{one.name} ({one.state}, status {one.exit_status})" for one in ended)
+            raise RunError(f"ended while it was needed: {names}", where=self.deployable.plan.name)
 
     def close(self) -> None:
         """Give all connections back."""
@@ -89,7 +109,7 @@ class LiveTier:
     alive_s: float
     canary: Sequence[int]
     canary_id: str
-    _canaries: list[str] = field(default_factory=list)
+    _canaries: int = 0
 
     def _channel(self) -> Channel:
         if self.live.channel is None:
@@ -125,8 +145,12 @@ class LiveTier:
         return self.watch.load_ends.get(request_id)
 
     def recovered_tokens(self, load: KvLoadEnded) -> int | None:
+        lookup = self.watch.lookups.get(load.request_id)
         tokens = load.failed_blocks * self.live.deployable.engine.block_size
-        return tokens if self.log.failure_near(load.at_ns, tokens) else None
+        # Of a full hit one token less is promised, and lost: the last one is computed in any case.
+        if lookup is not None and load.failed_blocks == load.blocks:
+            tokens = lookup.promised_tokens
+        return tokens if self.log.take_failure(load.at_ns, tokens) else None
 
     def ttft_sent_s(self, request_id: str) -> float | None:
         ended = self.watch.ended.get(request_id)
@@ -148,12 +172,11 @@ class LiveTier:
 
     def canary_loads(self) -> bool:
         """Store a prompt, forget it in the engine, and see it promised by the tier and loaded."""
-        began_s = now_s()
+        self._canaries += 1
         for name in ("store", "load"):
-            request_id = f"{self.canary_id}-{name}"
-            self.live.engine.complete(self.canary, 1, request_id)
+            self.live.engine.complete(self.canary, 1, f"{self.canary_id}-{self._canaries}-{name}")
             self.live.await_saved()
             self.live.clear_engine()
         self.watch.look()
-        load = self.watch.load_ends.get(f"{self.canary_id}-load")
-        return load is not None and load.ok and load.at_ns >= int(began_s * 1e9)
+        load = self.watch.load_ends.get(f"{self.canary_id}-{self._canaries}-load")
+        return load is not None and load.ok

@@ -137,8 +137,9 @@ def _fault_facts(number: int, spec: FaultSpec, target: str) -> FaultFacts:
         trigger=f"{trigger} load",
         stage=fault.stage,
         minimum=minimum,
-        fails_loads=fault.fails_loads,
-        hold_s=spec.hold if spec.hold is not None else spec.duration,
+        fails_loads=bool(fault.fail_reason),
+        fail_reason=fault.fail_reason,
+        hold_s=fault.hold_s,
     )
 
 

@@ -8,10 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from testbed.deploy.ascent import up
 from testbed.deploy.records import read_deployment
 from testbed.deploy.takedown import down
-from testbed.experiment.deployables import check_settings, live_parts, prepare_folder
+from testbed.errors import RunError
+from testbed.experiment.deployables import KEYS_FILE, KeysAt, check_settings, live_parts, prepare_folder
 from testbed.experiment.facts import find_facts
 from testbed.experiment.folders import Folders
 from testbed.experiment.specs import find_spec, read_model, read_spec
@@ -21,6 +24,7 @@ from testbed.plan.facts import Facts
 from testbed.plan.memory import ENGINE_BYTES, EngineKvPlan, check_memory
 from testbed.spec.machine import Hardware
 from testbed.spec.topology import LmcacheTier, Topology
+from testbed.tiers.redis import RedisKeys
 
 _CONTEXT_TOKENS = 2048
 _REQUESTS_AT_ONCE = 4
@@ -31,6 +35,7 @@ def take_down(name: str, folders: Folders, talk: Callable[[str], None]) -> None:
 
     Raises: DeployError naming what is still there.
     """
+    _remove_keys(name, folders, talk)
     down(name, folders.state, talk)
     shutil.rmtree(folders.state / "sites" / name, ignore_errors=True)
 
@@ -64,7 +69,7 @@ def deploy_standing(
     talk(check_memory({"engine": ENGINE_BYTES, "engine KV": kv.kv_bytes, **held}, facts.machine.available_bytes))
     deployable = plan_colocated(Site(called, str(folder), loaded.value, facts, kv, context))
     events = Path(folder) / "events"
-    channel = prepare_folder(deployable, events)
+    channel = prepare_folder(deployable, events) if read_deployment(folders.state, called) is None else None
     deployment = up(deployable.plan, state=folders.state, talk=talk, address=address)
     with (
         deployment.keep_lease(),
@@ -86,3 +91,16 @@ def _without_own_ports(facts: Facts, name: str, state: Path) -> Facts:
         return facts
     own = {port for component in record.plan.components for port in component.ports}
     return replace(facts, machine=replace(facts.machine, busy_ports=facts.machine.busy_ports - own))
+
+
+def _remove_keys(name: str, folders: Folders, talk: Callable[[str], None]) -> None:
+    """Leave nothing of this deployment in a Redis that may be somebody else's."""
+    noted = folders.state / "sites" / name / KEYS_FILE
+    if not noted.is_file():
+        return
+    where = msgspec.json.decode(noted.read_bytes(), type=KeysAt)
+    try:
+        with closing(RedisKeys(where.url, where.prefix)) as keys:
+            keys.remove()
+    except RunError as problem:
+        talk(f"keys of {name} may be left in {where.url}: {problem}")

@@ -51,11 +51,15 @@ class EngineLog:
             if match := _FAILURE.search(line):
                 self.failures.append(LogLine(int(match[1] or match[2]), int(match[3]), now_ns()))
 
-    def failure_near(self, at_ns: int, tokens: int) -> bool:
-        """Whether a failure of so many tokens was logged within three seconds after `at_ns`."""
-        return any(
-            line.tells_of(tokens) and -_NEAR_NS // 3 <= line.seen_at_ns - at_ns <= _NEAR_NS for line in self.failures
-        )
+    def take_failure(self, at_ns: int, tokens: int) -> bool:
+        """Whether a failure of so many tokens was logged within three seconds after `at_ns`; a line serves one request."""
+        near = [one for one in self.failures if one.tells_of(tokens) and 0 <= one.seen_at_ns - at_ns <= _NEAR_NS]
+        if not near:
+            return False
+        line = min(near, key=lambda one: one.seen_at_ns)
+        if line.requests == 1:
+            self.failures.remove(line)
+        return True
 
 
 class Watch:

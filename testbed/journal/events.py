@@ -237,7 +237,6 @@ class ComponentExited(Event, frozen=True, kw_only=True, tag="component_exited"):
     """A process of the deployment ended; `expected` when we asked for it."""
 
     component: str
-    component_pid: int
     exit_status: int | None
     expected: bool
 

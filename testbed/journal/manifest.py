@@ -6,7 +6,10 @@ import msgspec
 
 
 class FaultFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """One fault of an arm as planned. `minimum` is how often it must fire for the arm to be valid."""
+    """One fault of an arm as planned. `minimum` is how often it must fire for the arm to be valid.
+
+    `fail_reason` is why a load that it strikes ends: load_error or deadline; empty where it fails none.
+    """
 
     fault: str
     fault_kind: str
@@ -15,6 +18,7 @@ class FaultFacts(msgspec.Struct, frozen=True, kw_only=True):
     stage: str
     minimum: int
     fails_loads: bool
+    fail_reason: str = ""
     hold_s: float | None = None
 
 

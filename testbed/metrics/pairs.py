@@ -1,6 +1,6 @@
 """The same planned requests in two arms: what a tier bought, and what a fault cost."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from testbed.journal.manifest import ArmFacts
@@ -13,6 +13,8 @@ from testbed.missing import Missing
 
 TTFT = next(metric for metric in LATENCY_METRICS if metric.name == "ttft_s")
 NO_TIER = "none"
+SHARED = ("tier", "policy", "attempts", "load_deadline_s", "settings")
+"""What an arm must have in common with its control, so that they differ by the fault alone."""
 
 
 @dataclass(frozen=True)
@@ -27,12 +29,16 @@ class TierGain:
 
 @dataclass(frozen=True)
 class FaultCost:
-    """What one fault cost the requests that it struck, beside the same planned requests in the control arm."""
+    """What one fault cost the requests that it struck, beside the same planned requests in the control arm.
+
+    Where the control strikes requests too, only those count that were struck in both; else `struck_in_both` is None.
+    """
 
     arm: str
     fault: str
     control: str | None
     struck: int
+    struck_in_both: int | None
     struck_ttft_s: float | Missing
     control_ttft_s: float | Missing
     ratio: Ratio | Missing
@@ -81,10 +87,22 @@ def _ratio(analysis: Analysis, found: list[tuple[float, float]], *names: str) ->
 
 
 def control_of(analysis: Analysis, arm: ArmFacts) -> str | None:
-    """The arm that differs by the fault alone: the declared one, else one with the same tier and no faults."""
+    """The arm that differs by the fault alone: the declared one, else the first that shares all and has no faults."""
     if arm.control is not None:
         return arm.control
-    return next((one.name for one in analysis.arms if one.tier == arm.tier and not one.faults), None)
+    return next((one.name for one in analysis.arms if not one.faults and not differences(arm, one)), None)
+
+
+def differences(arm: ArmFacts, control: ArmFacts) -> list[str]:
+    """In what a control differs from its arm beside the faults, which it must not."""
+    values = [(name, getattr(control, name), getattr(arm, name)) for name in SHARED]
+    return [f"its {name} is {its!r}, the arm's is {mine!r}" for name, its, mine in values if its != mine]
+
+
+def struck_keys(analysis: Analysis, arm: str, faults: Iterable[str]) -> set[tuple[int, int]]:
+    """The pair keys of measured requests of an arm that some of its faults struck."""
+    struck = {event.request_id for fault in faults for event in analysis.applied.get((arm, fault), ())}
+    return {analysis.views_by_id[one].row.pair_key for one in struck if one in analysis.views_by_id}
 
 
 def fault_costs(analysis: Analysis) -> list[FaultCost]:
@@ -96,15 +114,31 @@ def _cost(analysis: Analysis, arm: ArmFacts, fault: str) -> FaultCost:
     applied = analysis.applied.get((arm.name, fault), ())
     struck = [event.request_id for event in applied if event.request_id in analysis.views_by_id]
     control = control_of(analysis, arm)
-    found = [] if control is None else pairs(analysis, TTFT, arm.name, control, only=set(struck))
-    no_pair = Missing("no arm to compare with" if control is None else "no struck request has an answer in both arms")
+    both = _struck_in_both(analysis, struck, control)
+    compared = struck if both is None else both
+    found = [] if control is None else pairs(analysis, TTFT, arm.name, control, only=set(compared))
+    no_pair = Missing(
+        "no arm to compare with" if control is None
+        else "no request was struck in both arms" if not compared and struck
+        else "no struck request has an answer in both arms"
+    )
     return FaultCost(
         arm=arm.name, fault=fault, control=control, struck=len(struck),
+        struck_in_both=None if both is None else len(both),
         struck_ttft_s=statistic([one for one, _ in found], "p50") if found else no_pair,
         control_ttft_s=statistic([one for _, one in found], "p50") if found else no_pair,
         ratio=_ratio(analysis, found, arm.name, fault) if found else no_pair,
         recomputed_tokens=_recomputed(analysis, struck),
     )
+
+
+def _struck_in_both(analysis: Analysis, struck: list[str], control: str | None) -> list[str] | None:
+    """Those of the struck requests that the control's own faults struck too; None if the control has none."""
+    facts = None if control is None else analysis.arm(control)
+    if facts is None or not facts.faults:
+        return None
+    there = struck_keys(analysis, facts.name, [fault.fault for fault in facts.faults])
+    return [one for one in struck if analysis.views_by_id[one].row.pair_key in there]
 
 
 def _recomputed(analysis: Analysis, struck: list[str]) -> int | Missing:

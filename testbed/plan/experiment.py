@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from testbed.errors import SpecError
 from testbed.plan.expectation import Expected, expect
 from testbed.plan.facts import Facts
-from testbed.plan.memory import ENGINE_BYTES, LMCACHE_BYTES, RAY_BYTES, EngineKvPlan, check_memory, engine_kv
+from testbed.plan.memory import (
+    ENGINE_BYTES,
+    LMCACHE_BYTES,
+    RAY_BYTES,
+    EngineKvPlan,
+    check_memory,
+    check_shared_memory,
+    engine_kv,
+)
 from testbed.spec.experiment import Arm, Experiment
 from testbed.spec.machine import Hardware, Slo
 from testbed.spec.topology import LmcacheTier, Topology
@@ -148,6 +156,7 @@ def _memory(topology: Topology, kv: EngineKvPlan, facts: Facts) -> str:
     terms = {"Ray": RAY_BYTES, "engine": ENGINE_BYTES, "engine KV": kv.kv_bytes}
     tier = topology.tier
     if isinstance(tier, LmcacheTier):
+        check_shared_memory(tier.memory, facts.machine.shared_memory_bytes)
         terms |= {"LMCache": LMCACHE_BYTES, "tier memory": tier.memory}
         if tier.backing is not None and tier.backing.memory is not None:
             terms["backing"] = tier.backing.memory

@@ -60,3 +60,16 @@ def check_memory(terms: dict[str, int], available_bytes: int) -> str:
     if total > available_bytes:
         raise DeployError(f"the plan does not fit: {text}", hint="give the tier less memory, or end other programs")
     return text
+
+
+def check_shared_memory(tier_bytes: int, free_bytes: int) -> None:
+    """The tier's memory is a file below /dev/shm.
+
+    Raises: DeployError when there is less.
+    """
+    if tier_bytes > free_bytes:
+        raise DeployError(
+            f"tier memory {tier_bytes} B is more than the {free_bytes} B that are free in /dev/shm",
+            where="tier.memory",
+            hint="give the tier less memory, or mount a larger /dev/shm",
+        )

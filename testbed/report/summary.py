@@ -6,7 +6,7 @@ from testbed.metrics.analysis import Analysis
 from testbed.metrics.hypothesis import evaluate
 from testbed.metrics.pairs import FaultCost, TierGain, fault_costs, tier_gains
 from testbed.missing import Missing
-from testbed.report.content import Block, Items, Section, Table, Text, row
+from testbed.report.content import Block, Cell, Items, Section, Table, Text, row
 from testbed.report.wording import figure_number, number, ratio
 
 
@@ -49,13 +49,18 @@ def _costs_table(costs: list[FaultCost]) -> Table:
     head = ("arm / fault", "struck", "TTFT p50, struck", "the same in", "TTFT p50 there", "ratio", "recomputed")
     rows = tuple(
         row(
-            f"{cost.arm} / {cost.fault}", str(cost.struck), number(cost.struck_ttft_s, "s"),
+            f"{cost.arm} / {cost.fault}", Cell(str(cost.struck), struck_in_both(cost)), number(cost.struck_ttft_s, "s"),
             "no arm" if cost.control is None else cost.control, number(cost.control_ttft_s, "s"), ratio(cost.ratio),
             _tokens(cost.recomputed_tokens),
         )
         for cost in costs
     )
     return Table("What each fault cost the requests that it struck", head, rows)
+
+
+def struck_in_both(cost: FaultCost) -> str:
+    """How many of the struck requests the comparison can use, where the control strikes requests of its own."""
+    return "" if cost.struck_in_both is None else f"{cost.struck_in_both} of {cost.struck} struck in both"
 
 
 def _tokens(tokens: int | Missing) -> str:

@@ -11,7 +11,7 @@ from testbed.metrics.pairs import FaultCost, fault_costs, tier_gains
 from testbed.metrics.table import Row, summarise_analysis
 from testbed.metrics.views import ALL_CLASSES
 from testbed.missing import Missing
-from testbed.report.summary import gain_sentence, verdict_line
+from testbed.report.summary import gain_sentence, struck_in_both, verdict_line
 from testbed.report.wording import number, ratio
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ def _cost_sentence(cost: FaultCost) -> str:
     if isinstance(cost.struck_ttft_s, Missing) or isinstance(cost.control_ttft_s, Missing):
         return f"{cost.arm}/{cost.fault} struck {cost.struck} requests; TTFT: {cost.struck_ttft_s}"
     beside = f"{number(cost.control_ttft_s, 's')} of the same requests in {cost.control}"
-    struck = f"{cost.arm}/{cost.fault} struck {cost.struck} requests: TTFT p50 {number(cost.struck_ttft_s, 's')}"
+    both = f" ({told})" if (told := struck_in_both(cost)) else ""
+    struck = f"{cost.arm}/{cost.fault} struck {cost.struck} requests{both}: TTFT p50 {number(cost.struck_ttft_s, 's')}"
     tokens = number(cost.recomputed_tokens, "tokens")
     return f"{struck} against {beside}, ratio {ratio(cost.ratio)}; recomputed: {tokens}"

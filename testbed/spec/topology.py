@@ -17,9 +17,9 @@ class Engine(Spec):
     """One group of equal engines. `args` are extra vLLM flags, checked by vLLM's own parser."""
 
     role: Literal["both"]
-    replicas: int = Field(default=1, ge=1)
-    gpus: int = Field(default=1, ge=0)
-    tensor_parallel: int = Field(default=1, ge=1)
+    replicas: int = Field(default=1, ge=1, le=1)
+    gpus: int = Field(default=1, ge=1, le=1)
+    tensor_parallel: int = Field(default=1, ge=1, le=1)
     chunked_prefill: ChunkedPrefill | Literal["off"] = "off"
     args: dict[str, Any] = {}
     env: dict[str, str] = {}
@@ -74,6 +74,6 @@ class Topology(Spec):
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_-]*$")
     model: str
-    engines: Annotated[tuple[Engine, ...], BeforeValidator(_as_tuple)]
+    engines: Annotated[tuple[Engine, ...], BeforeValidator(_as_tuple), Field(min_length=1, max_length=1)]
     tier: Tier
     on_load_failure: LoadFailure

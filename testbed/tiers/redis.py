@@ -3,6 +3,7 @@
 Neither is ever flushed: all that is removed are keys with our own prefix.
 """
 
+import re
 from collections.abc import Callable
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -42,11 +43,17 @@ def address(url: str) -> tuple[str, int]:
     Raises: SpecError for a URL of another form; a password belongs into a file, and is not supported by the tier yet.
     """
     parts = urlsplit(url)
-    if parts.scheme != "redis" or not parts.hostname or parts.username or parts.password:
+    plain = re.fullmatch(r"[^@/:]+(?::\d{1,5})?", parts.netloc) is not None
+    if parts.scheme != "redis" or not plain or parts.path not in ("", "/", "/0"):
         raise SpecError(
-            "is not redis://HOST:PORT", where="tier.backing.url", hint="give host and port without credentials"
+            "is not redis://HOST:PORT",
+            where="tier.backing.url",
+            hint="give host and port alone: the tier takes no credentials, and database 0",
         )
-    return parts.hostname, parts.port if parts.port is not None else 6379
+    host, _, port = parts.netloc.partition(":")
+    if port and not 0 < int(port) < 65536:
+        raise SpecError(f"has no port {port}", where="tier.backing.url")
+    return host, int(port) if port else 6379
 
 
 class RedisKeys:

@@ -1,5 +1,7 @@
 """Checks of loads, faults and recompute: each over a journal that violates it."""
 
+from functools import partial
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -51,6 +53,11 @@ def status(judge: Judge, check: str, run: Run) -> tuple[str, str]:
     found = judge(check, run)
     assert found is not None
     return found.status, "\n".join(found.evidence)
+
+
+def is_applied_to(request_id: str, one: Event) -> bool:
+    """True where a fault says that it acted on this request."""
+    return isinstance(one, FaultApplied) and one.request_id == request_id
 
 
 def ledger_status(run: Run) -> str:
@@ -131,6 +138,52 @@ def test_a_hold_that_nothing_outside_shows_is_unknown(judge: Judge) -> None:
     assert f"it was applied to {held.request_id}, and nothing outside shows it" in evidence
 
 
+def test_the_gauge_of_the_whole_engine_does_not_show_that_one_request_was_held(judge: Judge) -> None:
+    # the gauge was above 0, and the client's TTFT above the hold; yet the scheduler ran the request at once
+    held = first(DEMO, FaultApplied, "held", phase="began")
+    at_s = held.at_ns / 1e9
+    early = event(StepScheduled, at_s + 0.01, "held", step=10**6, total_tokens=1, work=[(held.request_id, 0, 1)])
+    gauge = event(FaultFired, at_s + 5, "held", fault="hold", request_id=held.request_id, evidence="1 deferred")
+    found, evidence = status(judge, "fault_fired", added(DEMO, early, gauge))
+    assert found == "UNKNOWN"
+    assert f"it was applied to {held.request_id}, and nothing outside shows it" in evidence
+    assert "held/hold: applied 8, fired 7, minimum 3; the target showed 1" in evidence
+
+
+def test_a_hold_that_only_a_gauge_shows_never_fired(judge: Judge) -> None:
+    nobody = event(FaultFired, 1450.0, "held", fault="hold", request_id=None, evidence="1 deferred")
+    blind = without(DEMO, lambda one: isinstance(one, StepScheduled) and one.arm == "held")
+    found, evidence = status(judge, "fault_fired", added(blind, nobody))
+    assert found == "UNKNOWN"
+    assert "held/hold: it never fired" in evidence
+
+
+def test_a_hold_that_the_target_shows_elsewhere_is_unknown(judge: Judge) -> None:
+    spared = first(DEMO, KvLoadEnded, "held").request_id
+    stray = event(FaultFired, 1450.0, "held", fault="hold", request_id=spared, evidence="1 deferred")
+    found, evidence = status(judge, "fault_fired", added(DEMO, stray))
+    assert found == "UNKNOWN"
+    assert f"it fired on {spared}, to which it was not applied" in evidence
+
+
+def test_a_struck_load_that_failed_for_another_reason_is_unknown(judge: Judge) -> None:
+    # all eight evicted loads ran into their deadline: the engine recovered, but not from what the fault did
+    late = changed(
+        without(DEMO, lambda one: isinstance(one, FaultFired)),
+        lambda one: isinstance(one, KvLoadEnded) and one.arm == "evicted" and not one.ok, reason="deadline",
+    )
+    found, evidence = status(judge, "fault_fired", late)
+    assert found == "UNKNOWN"
+    assert f"the load of {STRUCK} failed for deadline, not load_error" in evidence
+    assert "evicted/evict: it never fired" in evidence
+
+
+def test_a_manifest_that_names_no_reason_takes_any_failure(judge: Judge) -> None:
+    late = changed(DEMO, lambda one: isinstance(one, KvLoadEnded) and one.request_id == STRUCK, reason="deadline")
+    run = with_facts(late, arms=arms_with("evicted", faults=[fault("evict", fail_reason="")]))
+    assert status(judge, "fault_fired", run)[0] == "PASS"
+
+
 def test_a_load_that_its_fault_did_not_fail_is_unknown(judge: Judge) -> None:
     run = changed(
         DEMO, lambda one: isinstance(one, KvLoadEnded) and one.request_id == STRUCK,
@@ -159,7 +212,25 @@ def test_a_fault_that_was_not_taken_back_and_verified_is_unknown(judge: Judge, v
     run = without(DEMO, healed) if verified is None else changed(DEMO, healed, verified=verified)
     found, evidence = status(judge, "fault_fired", run)
     assert found == "UNKNOWN"
-    assert "evicted/evict: it was" in evidence
+    told = "it was never taken back" if verified is None else "it was taken back, but no canary was served afterwards"
+    assert told in evidence
+
+
+@pytest.mark.parametrize("verified", [None, False])
+def test_a_fault_is_taken_back_in_each_repetition(judge: Judge, verified: bool | None) -> None:
+    # the journal of two repetitions: the heal of the first is missing or not verified, that of the second is there
+    heal = first(DEMO, FaultHealed, "evicted")
+    later = [msgspec.structs.replace(one, repetition=1) for one in (first(DEMO, FaultArmed, "evicted"), heal)]
+    both = added(DEMO, *later)
+    assert status(judge, "fault_fired", both)[0] == "PASS"
+    if verified is None:
+        run = without(both, lambda one: one is heal)
+    else:
+        run = changed(both, lambda one: one is heal, verified=verified, detail="no hit")
+    found, evidence = status(judge, "fault_fired", run)
+    assert found == "UNKNOWN"
+    told = "it was never taken back" if verified is None else "it was taken back, but no canary was served afterwards"
+    assert f"evicted/evict: repetition 0: {told}" in evidence
 
 
 def test_a_fault_in_an_arm_without_faults_is_unknown(judge: Judge) -> None:
@@ -228,6 +299,14 @@ def test_an_engine_under_another_policy_fails(judge: Judge) -> None:
     assert "arm tier ran under policy 'fail', 'recompute' was planned" in evidence
 
 
+def test_an_arm_without_a_probe_has_no_policy_in_force(judge: Judge) -> None:
+    began = first(DEMO, ArmBegan, "no_tier")
+    assert (began.probed, began.policy) == (False, "none")
+    assert status(judge, "policy_honoured", DEMO)[0] == "PASS"
+    none = changed(DEMO, lambda one: isinstance(one, ArmBegan) and one.arm == "tier", policy="none")
+    assert "arm tier ran under policy 'none'" in status(judge, "policy_honoured", none)[1]
+
+
 def test_a_load_used_after_its_deadline_fails(judge: Judge) -> None:
     # first asked 2.5 s before its end, and 2 s are allowed
     run = changed(
@@ -290,3 +369,40 @@ def test_a_control_that_does_not_exist_is_not_clean(judge: Judge) -> None:
     found, evidence = status(judge, "control_clean", with_facts(DEMO, arms=arms_with("evicted", control="nobody")))
     assert found == "UNKNOWN"
     assert "there is no such arm" in evidence
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"tier": "disk"}, "its tier is 'disk', the arm's is 'memory'"),
+        ({"policy": "fail"}, "its policy is 'fail', the arm's is 'recompute'"),
+        ({"attempts": 2}, "its attempts is 2, the arm's is 1"),
+        ({"load_deadline_s": 3.0}, "its load_deadline_s is 3.0, the arm's is 2.0"),
+        ({"settings": {"engine.max_num_seqs": 4}}, "its settings is {'engine.max_num_seqs': 4}, the arm's is {}"),
+    ],
+)
+def test_a_control_that_differs_by_more_than_the_fault_is_not_clean(
+    judge: Judge, fields: dict[str, object], told: str,
+) -> None:
+    found, evidence = status(judge, "control_clean", with_facts(DEMO, arms=arms_with("held", **fields)))
+    assert found == "UNKNOWN"
+    assert f"held, control of evicted: {told}" in evidence
+
+
+@pytest.mark.parametrize(("shared", "expected"), [(2, "UNKNOWN"), (3, "PASS")])
+def test_a_control_that_struck_other_requests_is_not_clean(judge: Judge, shared: int, expected: str) -> None:
+    # both arms struck the same 8; in the control, all but `shared` of them now name requests that were spared
+    struck = [one.request_id for one in DEMO.journal.select(FaultApplied, "held") if one.phase == "began"]
+    spared = [one.request_id for one in DEMO.journal.select(RequestEnded, "held") if one.request_id not in struck]
+    run = DEMO
+    for old, new in zip(struck[shared:], spared, strict=False):
+        run = changed(run, partial(is_applied_to, old), request_id=new)
+    found, evidence = status(judge, "control_clean", run)
+    assert found == expected
+    assert ("evicted and its control struck other requests: 2 of 8 struck in both" in evidence) is (shared == 2)
+
+
+def test_two_held_requests_are_enough_where_no_more_were_held(judge: Judge) -> None:
+    struck = [one.request_id for one in DEMO.journal.select(FaultApplied, "evicted") if one.phase == "began"]
+    few = without(DEMO, lambda one: isinstance(one, FaultApplied) and one.request_id in struck[2:])
+    assert status(judge, "control_clean", few)[0] == "PASS"

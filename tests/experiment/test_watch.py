@@ -23,16 +23,25 @@ def logged(path: Path, text: str) -> EngineLog:
 def test_a_failure_is_found_by_its_tokens_and_its_time(tmp_path: Path) -> None:
     log = logged(tmp_path / "log", RECOVERED.format(1, 512))
     at_ns = log.failures[0].seen_at_ns
-    assert log.failure_near(at_ns - 2_000_000_000, 512)
-    assert not log.failure_near(at_ns - 4_000_000_000, 512), "too long before it"
-    assert not log.failure_near(at_ns, 448), "another number of tokens"
+    assert not log.take_failure(at_ns - 4_000_000_000, 512), "too long before it"
+    assert not log.take_failure(at_ns + 1, 512), "the line was there before the load had failed"
+    assert not log.take_failure(at_ns, 448), "another number of tokens"
+    assert log.take_failure(at_ns - 2_000_000_000, 512)
+
+
+def test_a_line_serves_one_request_only(tmp_path: Path) -> None:
+    log = logged(tmp_path / "log", RECOVERED.format(1, 512))
+    at_ns = log.failures[0].seen_at_ns
+    assert log.take_failure(at_ns, 512)
+    assert not log.take_failure(at_ns, 512)
 
 
 def test_a_line_about_two_requests_tells_of_less_than_its_sum(tmp_path: Path) -> None:
     log = logged(tmp_path / "log", RECOVERED.format(2, 896))
     at_ns = log.failures[0].seen_at_ns
-    assert log.failure_near(at_ns, 512)
-    assert not log.failure_near(at_ns, 896)
+    assert log.take_failure(at_ns, 512)
+    assert log.take_failure(at_ns, 384)
+    assert not log.take_failure(at_ns, 896)
 
 
 def test_the_failing_policy_says_it_in_other_words(tmp_path: Path) -> None:

@@ -180,6 +180,14 @@ def test_a_place_that_a_fault_does_not_strike_is_refused(kind: str, between: lis
         fault(kind, between=between)
 
 
+@pytest.mark.parametrize(
+    ("kind", "extra"), [("noop", {"for": "1s"}), ("corrupt", {"hold": "1s"}), ("hold", {"hold": "1s"})]
+)
+def test_a_parameter_that_a_kind_does_not_use_is_refused(kind: str, extra: dict[str, str]) -> None:
+    with pytest.raises(SpecError, match="does not take"):
+        fault(kind, **extra)
+
+
 def test_a_missing_duration_is_refused() -> None:
     spec = FaultSpec.model_validate({"kind": "hold", "trigger": {"nth": 1}})
     with pytest.raises(SpecError, match="needs for"):

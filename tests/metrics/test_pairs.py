@@ -1,16 +1,18 @@
 """What the tier bought, what each fault cost, and what came of the hypothesis."""
 
+from statistics import median
+
 import msgspec
 import pytest
 
-from testbed.journal.events import Event, RequestEnded
+from testbed.journal.events import Event, FaultApplied, RequestEnded
 from testbed.journal.run import Run
 from testbed.metrics.analysis import Analysis
 from testbed.metrics.hypothesis import Finding, evaluate
 from testbed.metrics.pairs import TTFT, control_of, fault_costs, pairs, tier_gains
 from testbed.metrics.statistics import Ratio
 from testbed.missing import Missing
-from tests.synthetic import changed, demo_run, with_facts
+from tests.synthetic import changed, demo_run, with_facts, without
 
 DEMO = demo_run()
 
@@ -52,6 +54,41 @@ def test_an_eviction_is_compared_with_the_arm_that_holds_alike() -> None:
     # all that the 8 struck loads had promised, each a multiple of the block of 128
     lost = sum(load.load_bytes // 1000 for load in analysis.loads if load.arm == "evicted" and not load.ok)
     assert cost.recomputed_tokens == lost > 0
+
+
+def test_an_eviction_is_compared_with_requests_that_its_control_struck_too() -> None:
+    # 8 were struck in both; the control is made to have spared the first three of them
+    struck = [one.request_id for one in DEMO.journal.select(FaultApplied, "held") if one.phase == "began"]
+    run = without(DEMO, lambda one: isinstance(one, FaultApplied) and one.request_id in struck[:3])
+    cost = next(one for one in fault_costs(Analysis(run)) if one.arm == "evicted")
+    assert (cost.struck, cost.struck_in_both) == (8, 5)
+    assert isinstance(cost.ratio, Ratio)
+    assert cost.ratio.n == 5
+    analysis = Analysis(run)
+    there = [TTFT.compute(analysis.views_by_id[one]) for one in struck[3:]]
+    assert cost.control_ttft_s == median(value for value in there if isinstance(value, float))
+
+
+def test_an_eviction_whose_control_struck_nobody_has_no_cost() -> None:
+    run = without(DEMO, lambda one: isinstance(one, FaultApplied) and one.arm == "held")
+    cost = next(one for one in fault_costs(Analysis(run)) if one.arm == "evicted")
+    assert (cost.struck, cost.struck_in_both) == (8, 0)
+    assert isinstance(cost.ratio, Missing)
+    assert cost.ratio.reason == "no request was struck in both arms"
+
+
+def test_a_control_without_faults_strikes_nobody() -> None:
+    cost = next(one for one in fault_costs(Analysis(DEMO)) if one.arm == "held")
+    assert cost.struck_in_both is None
+
+
+@pytest.mark.parametrize(
+    "fields", [{"policy": "fail"}, {"attempts": 2}, {"load_deadline_s": 3.0}, {"settings": {"engine.seats": 4}}],
+)
+def test_an_arm_that_differs_by_more_than_the_fault_is_no_control(fields: dict[str, object]) -> None:
+    arms = [msgspec.structs.replace(arm, **fields) if arm.name == "tier" else arm for arm in DEMO.manifest.arms]
+    analysis = Analysis(with_facts(DEMO, arms=arms))
+    assert [control_of(analysis, arm) for arm in analysis.arms[2:]] == [None, "held", None]
 
 
 def test_an_arm_without_a_declared_control_is_compared_with_the_plain_tier() -> None:

@@ -98,8 +98,14 @@ def test_rows_of_a_markdown_table_have_as_many_cells_as_their_head() -> None:
 
 
 def test_the_verdict_and_its_meaning_come_first() -> None:
-    assert "**Exit 0: valid, all checks pass. Of 15 checks: 15 PASS, 0 FAIL, 0 UNKNOWN.**" in REPORT.markdown
+    assert "**Exit 0: valid, all checks pass. Of 16 checks: 16 PASS, 0 FAIL, 0 UNKNOWN.**" in REPORT.markdown
     assert '<p class="verdict PASS">Exit 0' in HTML
+
+
+def test_a_cost_says_how_many_requests_were_struck_in_both_arms() -> None:
+    rows = {line.split(" | ")[0]: line for line in REPORT.markdown.splitlines() if line.startswith("| evicted / ")}
+    assert " | 8 (8 of 8 struck in both) | " in rows["| evicted / evict"]
+    assert "| held / hold | 8 | " in REPORT.markdown
 
 
 def test_a_failed_check_is_in_the_summary_also_of_an_invalid_run() -> None:

@@ -24,7 +24,8 @@ def printed(run: Run) -> str:
 def test_the_terminal_shows_each_arm_the_gain_the_costs_and_the_verdict() -> None:
     text = printed(DEMO)
     for told in (
-        "no_tier", "timeouts", "54 / 54", "faster with the tier", "evicted/evict struck 8 requests",
+        "no_tier", "timeouts", "54 / 54", "faster with the tier", "held/hold struck 8 requests: TTFT p50",
+        "evicted/evict struck 8 requests (8 of 8 struck in both): TTFT p50",
         "hypothesis supported", "Exit 0: valid, all checks pass.",
     ):
         assert told in text

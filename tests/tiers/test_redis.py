@@ -71,7 +71,10 @@ def test_a_redis_that_is_not_there_is_said_at_once() -> None:
     keys.close()
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "redis://user:secret@127.0.0.1:1", "redis://"])
+@pytest.mark.parametrize(
+    "url",
+    ["http://127.0.0.1:1", "redis://user:secret@127.0.0.1:1", "redis://", "redis://h:99999", "redis://h:1/3", "redis://h:x"],
+)
 def test_a_url_of_another_form_is_refused_without_repeating_it(url: str) -> None:
     with pytest.raises(SpecError) as refused:
         address(url)
