@@ -18,11 +18,11 @@ class Folders:
 
 
 def default_folders(results: Path) -> Folders:
-    """The folders of this user, by the XDG convention."""
+    """The folders of this user, by the XDG convention; all absolute, for engines run in folders of their own."""
     home = Path.home()
     cache = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
     state = Path(os.environ.get("XDG_STATE_HOME") or home / ".local" / "state")
-    return Folders(cache / "testbed", state / "testbed", results)
+    return Folders(cache.absolute() / "testbed", state.absolute() / "testbed", results.absolute())
 
 
 def new_run_folder(results: Path, experiment: str) -> Path:

@@ -52,7 +52,7 @@ class EngineLog:
                 self.failures.append(LogLine(int(match[1] or match[2]), int(match[3]), now_ns()))
 
     def take_failure(self, at_ns: int, tokens: int) -> bool:
-        """Whether a failure of so many tokens was logged within three seconds after `at_ns`; a line serves one request."""
+        """Whether a failure of so many tokens was logged within 3 s after `at_ns`; a line serves one request."""
         near = [one for one in self.failures if one.tells_of(tokens) and 0 <= one.seen_at_ns - at_ns <= _NEAR_NS]
         if not near:
             return False
