@@ -6,7 +6,8 @@ a path of its own, so that its keys are its own wherever they are kept.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,11 +94,14 @@ def transfer_config(ports: LmcachePorts, failure: LoadFailure, orders_path: str)
     }
 
 
-def chunk_hashes(prompt: Sequence[int], chunk_tokens: int) -> list[str]:
-    """The names of a prompt's whole chunks, by the product's own hasher."""
+def chunk_hashes(prompts: Iterable[tuple[int, ...]], chunk_tokens: int) -> dict[tuple[int, ...], list[str]]:
+    """The names of each prompt's whole chunks, by the product's own hasher."""
+    # The product logs to the terminal of whoever imports it, at a level that it reads from the environment.
+    os.environ.setdefault("LMCACHE_LOG_LEVEL", "WARNING")
     from lmcache.v1.multiprocess.token_hasher import TokenHasher
 
-    return [one.hex() for one in TokenHasher(chunk_tokens, "blake3").compute_chunk_hashes(list(prompt))]
+    hasher = TokenHasher(chunk_tokens, "blake3")
+    return {prompt: [one.hex() for one in hasher.compute_chunk_hashes(list(prompt))] for prompt in prompts}
 
 
 @dataclass(frozen=True)
@@ -140,9 +144,9 @@ class LmcacheServer:
 
     def learn(self, prompts: Iterable[tuple[int, ...]]) -> None:
         """Work out the names of the prompts' objects beforehand: the first time it takes seconds."""
-        for prompt in prompts:
-            if prompt not in self._names:
-                self._names[prompt] = chunk_hashes(prompt, self.chunk_tokens)
+        fresh = [prompt for prompt in prompts if prompt not in self._names]
+        if fresh:
+            self._names |= chunk_hashes(fresh, self.chunk_tokens)
 
     def delete_prompt(self, prompt: tuple[int, ...]) -> Deleted:
         """Remove the objects of one prompt from all levels, also those that a lookup has locked."""

@@ -6,9 +6,11 @@ PORTS = LmcachePorts(1, 2, 3)
 
 
 def test_the_names_of_a_prompts_chunks_chain_over_its_prefix() -> None:
-    one, two = chunk_hashes([1, 2, 3, 4, 5, 6, 7, 8, 9], 4)
-    assert chunk_hashes([1, 2, 3, 4, 9, 9, 9, 9], 4)[0] == one
-    assert chunk_hashes([9, 2, 3, 4, 5, 6, 7, 8], 4)[1] != two
+    prompt, other_end, other_start = (1, 2, 3, 4, 5, 6, 7, 8, 9), (1, 2, 3, 4, 9, 9, 9, 9), (9, 2, 3, 4, 5, 6, 7, 8)
+    names = chunk_hashes([prompt, other_end, other_start], 4)
+    one, two = names[prompt]
+    assert names[other_end][0] == one
+    assert names[other_start][1] != two
     assert len(bytes.fromhex(one)) == 32
 
 
