@@ -153,7 +153,7 @@ def test_numbers_with_an_exponent_are_numbers(written: str, rate: float) -> None
 
 
 def test_a_whole_number_with_an_exponent_is_a_whole_number() -> None:
-    assert topology("replicas: 1", "replicas: 2e1").value.engines[0].replicas == 20
+    assert topology("attempts: 1", "attempts: 2e1").value.on_load_failure.attempts == 20
 
 
 def test_a_fraction_is_refused_with_the_number_to_write() -> None:
