@@ -4,6 +4,7 @@ It is on every machine, needs no download and is the same for every process of o
 make prompts that read like documents and that a small model answers with more than noise.
 """
 
+import ast
 import importlib
 import inspect
 from collections.abc import Iterator
@@ -25,34 +26,31 @@ MODULES = (
 def stdlib_text() -> str:
     """The docstrings of `MODULES` in a fixed order, each once: about 500 kB.
 
-    Raises: DeployError when Python runs with -OO, which drops docstrings.
+    They are read from the sources: what another library has patched in this process makes no difference.
+    Raises: DeployError where the sources of the standard library are not installed.
     """
     texts = dict.fromkeys(text for name in MODULES for text in _docstrings(name))
-    if not texts:
-        raise DeployError("this Python has no docstrings to cut prompts from", hint="start it without -OO")
     return "\n\n".join(texts)
 
 
 def _docstrings(module_name: str) -> Iterator[str]:
     """Of a module, its functions and classes, and the methods of those; not of classes in classes."""
-    module = importlib.import_module(module_name)
-    yield from _own_docstring(module)
-    for member in _members(module, module_name):
-        yield from _own_docstring(member)
-        if inspect.isclass(member):
-            for method in filter(inspect.isfunction, _members(member, module_name)):
-                yield from _own_docstring(method)
+    try:
+        tree = ast.parse(inspect.getsource(importlib.import_module(module_name)))
+    except OSError as problem:
+        said = f"Python's own module {module_name} has no source to cut prompts from"
+        raise DeployError(f"{said}: {problem}") from problem
+    yield from _own_docstring(tree)
+    for member in tree.body:
+        if isinstance(member, ast.ClassDef | ast.FunctionDef):
+            yield from _own_docstring(member)
+        if isinstance(member, ast.ClassDef):
+            for method in member.body:
+                if isinstance(method, ast.FunctionDef):
+                    yield from _own_docstring(method)
 
 
-def _members(owner: object, module_name: str) -> Iterator[object]:
-    for _, member in sorted(vars(owner).items()):
-        documented = inspect.isclass(member) or inspect.isfunction(member)
-        if documented and getattr(member, "__module__", None) == module_name:
-            yield member
-
-
-def _own_docstring(owner: object) -> Iterator[str]:
-    """The docstring written at `owner` itself, not one that it inherits."""
-    text = vars(owner).get("__doc__") if inspect.isclass(owner) else getattr(owner, "__doc__", None)
-    if isinstance(text, str) and text.strip():
-        yield inspect.cleandoc(text)
+def _own_docstring(owner: ast.Module | ast.ClassDef | ast.FunctionDef) -> Iterator[str]:
+    text = ast.get_docstring(owner)
+    if text and text.strip():
+        yield text

@@ -4,6 +4,8 @@ import hashlib
 import subprocess
 import sys
 
+import pytest
+
 from testbed.workload.corpus import stdlib_text
 
 DIGEST = """
@@ -27,3 +29,10 @@ def test_the_text_is_the_same_in_another_process() -> None:
     command = [sys.executable, "-c", DIGEST]
     here = hashlib.sha256(stdlib_text().encode()).hexdigest()
     assert subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.strip() == here
+
+
+def test_what_is_patched_in_this_process_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = stdlib_text()
+    monkeypatch.setattr("shutil.copytree.__doc__", "something else")
+    monkeypatch.setattr("pprint.pprint", len)
+    assert stdlib_text() == before
