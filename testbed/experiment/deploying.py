@@ -110,8 +110,10 @@ def _take_down(deployable: Deployable, deployment: Deployment | None, host: Host
         if deployment is not None:
             deployment.down()
     finally:
-        found = [] if deployment is None else leftovers(deployment.record, host.state)
-        host.findings.add_left(f"{one.kind} {one.what}" for one in found)
+        # Without a record there is nothing to look by: what is left of a failed start stays unknown, not nothing.
+        if deployment is not None:
+            found = leftovers(deployment.record, host.state)
+            host.findings.add_left(f"{one.kind} {one.what}" for one in found)
         _keep_logs(deployable, host)
         remove_folder(deployable)
         if Path(deployable.site.folder).exists():

@@ -122,5 +122,6 @@ def test_the_folder_of_a_failed_start_goes_too_and_its_log_is_kept(
     monkeypatch.setattr(deploying, "up", fails)
     with pytest.raises(DeployError, match="engine-0 ended"):
         bench.run()
+    assert bench.findings.left is None, "nobody could look"
     assert not (tmp_path / "site").exists()
     assert (tmp_path / "logs" / "d" / "engine-0.log").exists()
