@@ -61,7 +61,9 @@ def record_planned(recorder: Recorder, request: PlannedRequest, request_id: str,
         RequestPlanned, request_id=request_id, index=request.index, traffic_class=request.traffic_class,
         scheduled_at_s=request.scheduled_at_s, prompt_tokens=len(request.prompt), max_tokens=request.max_tokens,
         stop=request.stop, timeout_s=request.timeout_s, prompt_key=prompt_key, measured=request.measured,
-        document=request.document, session=request.session, turn=request.turn,
+        document=request.document, session=request.session, turn=request.turn, after=request.after,
+        think_s=request.think_s, tenant=request.tenant, priority=request.priority,
+        leaves_after_tokens=request.leaves_after_tokens, hit_tokens=request.hit_tokens,
     )
 
 

@@ -35,7 +35,11 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
 
 
 class RequestPlanned(Event, frozen=True, kw_only=True, tag="request_planned"):
-    """One request of the schedule. `scheduled_at_s` counts from the zero of its arm's schedule."""
+    """One request of the schedule. `scheduled_at_s` counts from the zero of its arm's schedule.
+
+    With `after` it is due no earlier than `think_s` after the end of that request; RequestSent has when it was due.
+    `hit_tokens` is the prefix that an endless cache would find, by the plan. Runs of earlier versions lack what follows `turn`.
+    """
 
     request_id: str
     index: int
@@ -50,6 +54,12 @@ class RequestPlanned(Event, frozen=True, kw_only=True, tag="request_planned"):
     document: int | None = None
     session: int | None = None
     turn: int | None = None
+    after: int | None = None
+    think_s: float = 0.0
+    tenant: str | None = None
+    priority: int = 0
+    leaves_after_tokens: int | None = None
+    hit_tokens: int | None = None
 
 
 class RequestSent(Event, frozen=True, kw_only=True, tag="request_sent"):
