@@ -3,10 +3,12 @@
 Who applies a fault is never believed. A fault that fails loads has fired on a request when the target shows it
 (`fault_fired`), or when the scheduler's steps do: the request computed what its failed load had promised. A hold is
 shown by the steps alone, in which the request does not run: the target's gauge counts all requests, and a late first
-token may have waited in a queue. A fault that neither holds nor fails a load shows in a wrong answer.
+token may have waited in a queue. A fault that neither holds nor fails a load shows in a wrong answer. Where a held
+request came to no load at all, nothing could fail: it is counted apart, and doesn't help to reach the minimum.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from testbed.checks.verdict import Finding, passed, unknown
@@ -14,6 +16,7 @@ from testbed.journal.events import FaultApplied, FaultArmed, FaultFired, FaultHe
 from testbed.journal.manifest import ArmFacts, FaultFacts
 from testbed.metrics.analysis import Analysis
 from testbed.metrics.ledger import Ledger
+from testbed.metrics.no_load import without_load
 from testbed.metrics.requests import NS
 
 
@@ -25,6 +28,7 @@ class Firing:
     shown: frozenset[str]
     unnamed: int
     first_step_at_ns: dict[str, int]
+    no_load: Mapping[str, str]
 
 
 def check(analysis: Analysis) -> Finding | None:
@@ -75,11 +79,13 @@ def _firing(analysis: Analysis, arm: ArmFacts, fault: FaultFacts, steps: dict[st
     return Firing(
         applied, frozenset(event.request_id for event in shown if event.request_id is not None),
         sum(event.request_id is None for event in shown), {one: min(times) for one, times in later.items() if times},
+        without_load(analysis.run, applied.values()) if fault.fails_loads else {},
     )
 
 
 def _told(fault: FaultFacts, firing: Firing, fired: set[str]) -> str:
     told = f"applied {len(firing.applied)}, fired {len(fired)}, minimum {fault.minimum}"
+    told += "".join(f"; {one} {why}" for one, why in sorted(firing.no_load.items()))
     return f"{told}; the target showed {len(firing.shown) + firing.unnamed}" if _only_holds(fault) else told
 
 
@@ -131,7 +137,8 @@ def _counts(analysis: Analysis, arm: ArmFacts, fault: FaultFacts, firing: Firing
 def _places(fault: FaultFacts, firing: Firing, fired: set[str]) -> list[str]:
     """A fault of a whole process names no request; then only the counts can agree."""
     elsewhere = sorted((fired | firing.shown) - firing.applied.keys())
-    quiet = sorted(firing.applied.keys() - fired) if _only_holds(fault) or not firing.unnamed else []
+    tells = _only_holds(fault) or not firing.unnamed
+    quiet = sorted(firing.applied.keys() - fired - firing.no_load.keys()) if tells else []
     return [
         *(f"it fired on {one}, to which it was not applied" for one in elsewhere),
         *(f"it was applied to {one}, and nothing outside shows it" for one in quiet),
@@ -153,7 +160,8 @@ def _failures(analysis: Analysis, arm: ArmFacts, fault: FaultFacts, firing: Firi
     return [
         *(f"the load of {one} failed for {' and '.join(failed[one])}, not {fault.fail_reason}"
           for one in hit if fault.fail_reason not in failed[one]),
-        *(f"the load of {one} did not fail" for one in sorted(firing.applied.keys() - failed.keys())),
+        *(f"the load of {one} did not fail"
+          for one in sorted(firing.applied.keys() - failed.keys() - firing.no_load.keys())),
         # A deadline may pass by itself on a busy machine; any other failure that nobody planned is the fault, astray.
         *(f"the load of {one} failed ({reason}), and nothing was applied to it"
           for one, reasons in sorted(failed.items()) if one not in known

@@ -3,10 +3,11 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from testbed.journal.manifest import ArmFacts
+from testbed.journal.manifest import ArmFacts, FaultFacts
 from testbed.metrics.analysis import Analysis
 from testbed.metrics.declaration import RequestMetric
 from testbed.metrics.latency import LATENCY_METRICS
+from testbed.metrics.no_load import without_load
 from testbed.metrics.statistics import Ratio, paired_ratio, seed_of, statistic
 from testbed.metrics.table import declared_metrics
 from testbed.missing import Missing
@@ -31,7 +32,8 @@ class TierGain:
 class FaultCost:
     """What one fault cost the requests that it struck, beside the same planned requests in the control arm.
 
-    Where the control strikes requests too, only those count that were struck in both; else `struck_in_both` is None.
+    Those that came to no load at all are left out: theirs is the cost of a miss. Where the control strikes requests
+    too, only those count that were struck in both; else `struck_in_both` is None.
     """
 
     arm: str
@@ -107,12 +109,14 @@ def struck_keys(analysis: Analysis, arm: str, faults: Iterable[str]) -> set[tupl
 
 def fault_costs(analysis: Analysis) -> list[FaultCost]:
     """The cost of each fault of each arm, in the order of the manifest."""
-    return [_cost(analysis, arm, fault.fault) for arm in analysis.arms for fault in arm.faults]
+    return [_cost(analysis, arm, fault) for arm in analysis.arms for fault in arm.faults]
 
 
-def _cost(analysis: Analysis, arm: ArmFacts, fault: str) -> FaultCost:
-    applied = analysis.applied.get((arm.name, fault), ())
-    struck = [event.request_id for event in applied if event.request_id in analysis.views_by_id]
+def _cost(analysis: Analysis, arm: ArmFacts, fault: FaultFacts) -> FaultCost:
+    applied = analysis.applied.get((arm.name, fault.fault), ())
+    missed = without_load(analysis.run, applied) if fault.fails_loads else {}
+    hit = [event.request_id for event in applied if event.request_id not in missed]
+    struck = [one for one in hit if one in analysis.views_by_id]
     control = control_of(analysis, arm)
     both = _struck_in_both(analysis, struck, control)
     compared = struck if both is None else both
@@ -123,11 +127,11 @@ def _cost(analysis: Analysis, arm: ArmFacts, fault: str) -> FaultCost:
         else "no struck request has an answer in both arms"
     )
     return FaultCost(
-        arm=arm.name, fault=fault, control=control, struck=len(struck),
+        arm=arm.name, fault=fault.fault, control=control, struck=len(struck),
         struck_in_both=None if both is None else len(both),
         struck_ttft_s=statistic([one for one, _ in found], "p50") if found else no_pair,
         control_ttft_s=statistic([one for _, one in found], "p50") if found else no_pair,
-        ratio=_ratio(analysis, found, arm.name, fault) if found else no_pair,
+        ratio=_ratio(analysis, found, arm.name, fault.fault) if found else no_pair,
         recomputed_tokens=_recomputed(analysis, struck),
     )
 
