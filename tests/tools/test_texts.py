@@ -1,8 +1,6 @@
 """Paths of one machine, registry hosts, bad shape, and unlisted skips are seen."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -53,31 +51,37 @@ def test_each_smell_breaks_its_limit(text: str, figure: str, tmp_path: Path) -> 
     assert measure.main(command) == 0
 
 
-def pytest_run(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Run pytest on a folder with our plugin."""
-    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-c", "/dev/null", "--rootdir", str(folder)]
-    return subprocess.run(
-        [*command, *arguments, str(folder)], cwd=ROOT, capture_output=True, text=True, timeout=50, check=False
-    )
-
-
 SKIPPED = "import pytest\ndef test_a(): pass\ndef test_b(): pytest.skip('no GPU')\n"
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
-def test_a_skip_that_is_not_listed_fails_the_run(workers: str, tmp_path: Path) -> None:
-    (tmp_path / "test_x.py").write_text(SKIPPED)
-    ended = pytest_run(tmp_path, "-n", workers)
-    assert ended.returncode == 1
-    assert "not listed in tests/skips.txt: test_x.py::test_b: Skipped: no GPU" in ended.stdout
+def pytest_run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    """Run pytest with our plugin on what the test has made, in this process."""
+    return pytester.runpytest_inprocess("-p", "tests.conftest", "-p", "no:cacheprovider", "-p", "no:asyncio", *arguments)
 
 
-def test_a_module_that_skips_itself_fails_the_run(tmp_path: Path) -> None:
-    (tmp_path / "test_x.py").write_text("import pytest\npytest.skip('no GPU', allow_module_level=True)\n")
-    (tmp_path / "test_y.py").write_text("def test_a(): pass\n")
-    assert pytest_run(tmp_path).returncode == 1
+def test_a_skip_that_is_not_listed_fails_the_run(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_x=SKIPPED)
+    ended = pytest_run(pytester)
+    assert ended.ret == 1
+    ended.stdout.fnmatch_lines("*not listed in tests/skips.txt: test_x.py::test_b: Skipped: no GPU")
 
 
-def test_without_skips_the_run_is_right(tmp_path: Path) -> None:
-    (tmp_path / "test_x.py").write_text("def test_a(): pass\n")
-    assert pytest_run(tmp_path).returncode == 0
+def test_a_skip_in_a_worker_fails_the_run(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_x=SKIPPED)
+    # The worker is another process, which starts in the folder of the test and must find the plugin.
+    pytester.makeini(f"[pytest]\npythonpath = {ROOT}\n")
+    ended = pytest_run(pytester, "-n", "1")
+    assert ended.ret == 1
+    ended.stdout.fnmatch_lines("*not listed in tests/skips.txt: test_x.py::test_b: Skipped: no GPU")
+
+
+def test_a_module_that_skips_itself_fails_the_run(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_x="import pytest\npytest.skip('no GPU', allow_module_level=True)\n", test_y="def test_a(): pass\n"
+    )
+    assert pytest_run(pytester).ret == 1
+
+
+def test_without_skips_the_run_is_right(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_x="def test_a(): pass\n")
+    assert pytest_run(pytester).ret == 0
