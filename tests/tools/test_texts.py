@@ -56,7 +56,8 @@ SKIPPED = "import pytest\ndef test_a(): pass\ndef test_b(): pytest.skip('no GPU'
 
 def pytest_run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     """Run pytest with our plugin on what the test has made, in this process."""
-    return pytester.runpytest_inprocess("-p", "tests.conftest", "-p", "no:cacheprovider", "-p", "no:asyncio", *arguments)
+    plugins = ("tests.conftest", "no:cacheprovider", "no:asyncio")
+    return pytester.runpytest_inprocess(*(f"-p{plugin}" for plugin in plugins), *arguments)
 
 
 def test_a_skip_that_is_not_listed_fails_the_run(pytester: pytest.Pytester) -> None:
