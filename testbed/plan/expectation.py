@@ -22,10 +22,10 @@ class Expected:
     loads_by_class: dict[str, int]
 
 
-def _blocks(prompt: Sequence[int], block_size: int) -> list[int]:
-    """A name for each whole block, equal exactly where everything up to its end is equal."""
+def _blocks(prompt: Sequence[int], block_size: int, salt: str | None) -> list[int]:
+    """A name for each whole block, equal exactly where the salt and everything up to its end are equal."""
     names: list[int] = []
-    chain = 0
+    chain = hash(salt)
     for end in range(block_size, len(prompt) + 1, block_size):
         chain = hash((chain, tuple(prompt[end - block_size : end])))
         names.append(chain)
@@ -48,7 +48,7 @@ def expect(requests: Iterable[PlannedRequest], *, block_size: int, num_blocks: i
     local = loaded = computed = 0
     loads: dict[str, int] = {}
     for request in requests:
-        names = _blocks(request.prompt, block_size)
+        names = _blocks(request.prompt, block_size, request.cache_salt)
         usable = names[:-1] if len(names) * block_size == len(request.prompt) else names
         hits = _leading(usable, engine)
         promised = max(0, _leading(usable, tier) - hits) if with_tier else 0

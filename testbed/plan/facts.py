@@ -1,5 +1,6 @@
 """What the plan must know of this machine; found out elsewhere and handed in."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from testbed.workload.scale import Speed
@@ -31,9 +32,10 @@ class MachineFacts:
 
 @dataclass(frozen=True)
 class Facts:
-    """All facts of a plan. `tokens` is the corpus as token ids."""
+    """All facts of a plan. `tokens` is the corpus as token ids; `count_tokens` is the model's own count of a text."""
 
     model: ModelFacts
     machine: MachineFacts
     speed: Speed
     tokens: tuple[int, ...]
+    count_tokens: Callable[[str], int] | None = None

@@ -13,12 +13,16 @@ RAY_BYTES = 900_000_000
 
 @dataclass(frozen=True)
 class EngineKvPlan:
-    """The engine's own KV memory. `document_tokens` is the working set that it is measured against."""
+    """The engine's own KV memory. `document_tokens` is the working set that it is measured against.
+
+    `working_set` says what that is: the documents or, where there are none, all prompts and answers.
+    """
 
     num_blocks: int
     block_size: int
     document_tokens: int
     kv_bytes_per_token: int
+    working_set: str = "documents"
 
     @property
     def tokens(self) -> int:
@@ -35,7 +39,7 @@ class EngineKvPlan:
         return (
             f"engine KV: {self.num_blocks} blocks x {self.block_size} tokens = {self.tokens} tokens"
             f" x {self.kv_bytes_per_token} B = {self.kv_bytes} B;"
-            f" documents: {self.document_tokens} tokens x {self.kv_bytes_per_token} B"
+            f" {self.working_set}: {self.document_tokens} tokens x {self.kv_bytes_per_token} B"
             f" = {self.document_tokens * self.kv_bytes_per_token} B; share {self.tokens / self.document_tokens:.2f}"
         )
 

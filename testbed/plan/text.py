@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from testbed.plan.colocated import Deployable
 from testbed.plan.experiment import ArmPlan, ExperimentPlan
+from testbed.workload.in_words import arrivals_text, loop_text
 
 
 def plan_text(plan: ExperimentPlan, deployables: tuple[Deployable, ...]) -> str:
@@ -20,8 +21,10 @@ def _head(plan: ExperimentPlan) -> Iterator[str]:
     yield f"model {facts.model.name}, {facts.model.dtype}, {facts.model.kv_bytes_per_token} B of KV a token"
     yield f"hardware {specs.hardware.name}, {facts.machine.cores} cores"
     yield from (f"  {line}" for line in plan.scale.derivation.splitlines())
+    yield from (f"  {line}" for line in arrivals_text(specs.workload, plan.scale.rate_ratio))
     yield f"  window {plan.workload.duration_s:.1f} s; cut to fit: {plan.workload.cut}"
     yield "requests in each arm: " + ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+    yield f"  {loop_text(plan.workload.requests)}"
     yield f"  filled before: {len(plan.workload.fill)} documents, not measured"
     yield f"  context of the engine: {plan.max_model_len} tokens, the longest request in whole blocks"
     yield from plan.sums

@@ -17,9 +17,10 @@ class Model(Spec):
 
 
 class Hardware(Spec):
-    """What differs between machines. `scale_*` multiply the lengths and rates of a workload.
+    """What differs between machines, and so what the lengths and rates of a workload are scaled to.
 
-    `target_load` is the share of this machine's measured capacity that the no-tier arm is to use.
+    `target_load` is the share of this machine's measured capacity that the no-tier arm is to use. The median document
+    is to take `document_prefill`; in a workload without any, a median request alone is to take at most `request`.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Hardware(Spec):
     block_size: int = Field(gt=0)
     target_load: Number = Field(gt=0, lt=1)
     document_prefill: DurationS
+    request: DurationS | None = None
     source: str
 
 

@@ -23,6 +23,8 @@ _BOUNDS = {
     "greater_than": ("gt", "above"), "greater_than_equal": ("ge", "at least"),
     "less_than": ("lt", "below"), "less_than_equal": ("le", "at most"),
 }
+_TAGS = ("kind", "process")
+"""Keys that say which of several models a mapping is."""
 _FRACTION = re.compile(r"\s*(\d+)\s*/\s*([1-9]\d*)\s*")
 
 
@@ -86,11 +88,13 @@ def _sentence(path: KeyPath, found: Sequence[Found], tree: Tree, model: type[Bas
     if first["type"] == "extra_forbidden":
         return _unknown_key(path, tree, model)
     if first["type"] == "union_tag_not_found":
-        misspelt = [key for key in value if nearest(key, ["kind"])] if isinstance(value, dict) else []
-        hint = f'is "{misspelt[0]}" meant to be "kind"?' if misspelt else None
-        return f"{name}.kind is missing; known are {_known_kinds(path, tree, model)}", hint
+        tag = _quoted(first["ctx"]["discriminator"])[0]
+        misspelt = [key for key in value if nearest(key, [tag])] if isinstance(value, dict) else []
+        hint = f'is "{misspelt[0]}" meant to be "{tag}"?' if misspelt else None
+        return f"{name}.{tag} is missing; known are {_known_kinds(path, tree, model)}", hint
     if first["type"] == "union_tag_invalid":
-        return _unknown_word(f"{name}.kind", first["ctx"]["tag"], _quoted(first["ctx"]["expected_tags"]))
+        tag = _quoted(first["ctx"]["discriminator"])[0]
+        return _unknown_word(f"{name}.{tag}", first["ctx"]["tag"], _quoted(first["ctx"]["expected_tags"]))
     if all(each["type"] == "literal_error" for each in found):
         return _unknown_word(name, value, [word for each in found for word in _quoted(each["ctx"]["expected"])])
     if first["type"] == "value_error":
@@ -167,8 +171,8 @@ def _known_kinds(path: KeyPath, tree: Tree, model: type[BaseModel]) -> str:
 
 
 def _kinds_of(model: type[BaseModel]) -> tuple[str, ...]:
-    field = model.model_fields.get("kind")
-    return typing.get_args(field.annotation) if field is not None and _is_literal(field.annotation) else ()
+    fields = (model.model_fields[tag] for tag in _TAGS if tag in model.model_fields)
+    return next((typing.get_args(field.annotation) for field in fields if _is_literal(field.annotation)), ())
 
 
 def _is_literal(annotation: object) -> bool:
@@ -186,8 +190,8 @@ def _models_at(path: KeyPath, tree: Tree, model: type[BaseModel]) -> list[type[B
         ]
         # A number, or a name that the user chose, leads on within the same field.
         models = [inner for annotation in fields for inner in _models_in(annotation)] if fields else models
-        kind = data.get("kind") if isinstance(data, dict) else None
-        picked = [owner for owner in models if kind in _kinds_of(owner)]
+        kinds = [data[tag] for tag in _TAGS if tag in data] if isinstance(data, dict) else []
+        picked = [owner for owner in models if any(kind in _kinds_of(owner) for kind in kinds)]
         models = picked if picked else models
     return models
 

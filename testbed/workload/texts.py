@@ -14,18 +14,26 @@ from testbed.workload.streams import stream
 QUESTIONS_PER_DOCUMENT = 2
 """So few that each distinct prompt can be checked against its right answer."""
 
+HEAD_TOKENS = 8
+"""What makes a text distinct; less than a block of KV of any engine, so what shares it alone shares no KV."""
+
 Text = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class ClassTexts:
-    """What the requests of one class share. `weights` are the chances of the documents, most popular first."""
+    """What the requests of one class share. `weights` are the chances of the documents, most popular first.
+
+    `places` are where its fresh texts begin, in the order in which they are used: the prefixes of its groups, or the
+    heads of distinct texts.
+    """
 
     system: Text
     documents: tuple[Text, ...] = ()
     questions: tuple[tuple[Text, ...], ...] = ()
     weights: tuple[float, ...] = ()
     documents_cut: int = 0
+    places: tuple[int, ...] = ()
 
 
 def cut_text(tokens: Sequence[int], rng: np.random.Generator, length: int) -> Text:
@@ -36,14 +44,42 @@ def cut_text(tokens: Sequence[int], rng: np.random.Generator, length: int) -> Te
     return _at(tokens, int(rng.integers(0, _places(tokens, length))), length)
 
 
+def distinct_text(
+    tokens: Sequence[int], rng: np.random.Generator, length: int, places: Sequence[int], number: int
+) -> Text:
+    """`length` tokens: a few from the place of that `number`, and the rest from one that `rng` draws.
+
+    So as many texts begin differently as the corpus has places, and further ones share their head alone.
+    """
+    head = min(HEAD_TOKENS, length)
+    start = min(places[number % len(places)], len(tokens) - head)
+    return _at(tokens, start, head) + cut_text(tokens, rng, length - head)
+
+
+def fresh_places(tokens: Sequence[int], rng: np.random.Generator) -> tuple[int, ...]:
+    """All places of the corpus in an order that `rng` draws, but first those that begin with different tokens.
+
+    So texts from the first of them share nothing at all, as many as the corpus has different tokens.
+    """
+    first: dict[int, int] = {}
+    again: list[int] = []
+    for place in map(int, rng.permutation(len(tokens))):
+        if first.setdefault(tokens[place], place) != place:
+            again.append(place)
+    return (*first.values(), *again)
+
+
 def class_texts(
     name: str, traffic: TrafficClass, tokens: Sequence[int], *, seed: int, length_ratio: float, max_model_len: int
 ) -> ClassTexts:
     """Draw the shared texts of one class; no other class has a part in it."""
-    room = document_room(traffic, max_model_len) if traffic.documents else max_model_len - system_tokens(traffic) - 1
+    long = traffic.long_text is not None
+    room = document_room(traffic, max_model_len) if long else max_model_len - system_tokens(traffic) - 1
     if room < 1:
         raise SpecError(f"a context of {max_model_len} tokens leaves no room for a request", where=f"class {name}")
     system = cut_text(tokens, stream(seed, name, "system"), system_tokens(traffic))
+    if traffic.prefix_groups is not None or traffic.distinct:
+        return ClassTexts(system, places=fresh_places(tokens, stream(seed, name, "places")))
     if traffic.documents is None:
         return ClassTexts(system)
     rng = stream(seed, name, "documents")
@@ -84,4 +120,4 @@ def _places(tokens: Sequence[int], length: int) -> int:
 
 
 def _at(tokens: Sequence[int], start: int, length: int) -> Text:
-    return tuple(int(token) for token in tokens[start : start + length])
+    return tuple(map(int, tokens[start : start + length]))

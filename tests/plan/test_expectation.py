@@ -1,5 +1,7 @@
 """What the caches are expected to do, by hand on blocks of 4 tokens."""
 
+from dataclasses import replace
+
 from testbed.plan.expectation import expect
 from testbed.workload.request import PlannedRequest
 
@@ -44,3 +46,10 @@ def test_a_full_hit_still_computes_its_last_block() -> None:
 def test_another_beginning_shares_nothing() -> None:
     found = expect([ask(0, A), ask(1, [9, *A[1:]])], block_size=4, num_blocks=4, with_tier=True)
     assert (found.local_tokens, found.loaded_tokens) == (0, 0)
+
+
+def test_requests_under_different_salts_share_nothing() -> None:
+    salted = [replace(ask(number, A), cache_salt=salt) for number, salt in enumerate(("a", "b", "a"))]
+    found = expect(salted, block_size=4, num_blocks=4, with_tier=True)
+    # the third finds what the first left: 8 of its 9 tokens
+    assert (found.local_tokens + found.loaded_tokens, found.computed_tokens) == (8, 19)

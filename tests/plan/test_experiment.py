@@ -18,7 +18,7 @@ from testbed.spec.workload import Workload
 from testbed.workload.scale import Speed
 
 LMCACHE = {"kind": "lmcache", "memory": "1GiB", "load_deadline": "2s", "backing": {"kind": "redis", "memory": "512MiB"}}
-WORKLOAD = {
+WORKLOAD: dict[str, Any] = {
     "name": "w",
     "duration": "20s",
     "classes": {
@@ -130,6 +130,22 @@ def test_the_limits_are_multiples_of_what_a_prompt_takes_alone() -> None:
     # and the line through (64, 0.2) and (512, 1.6) gives 0.2 - 34 x 0.003125 = 0.094 s; TPOT 3 x 0.06 s
     assert limits.ttft_s == pytest.approx(3 * 0.09375)
     assert limits.tpot_s == pytest.approx(0.18)
+
+
+def test_a_class_may_have_limits_of_its_own() -> None:
+    classes = {**WORKLOAD["classes"], "chat": {**WORKLOAD["classes"]["chat"], "slo": {"tpot": 5}}}
+    workload = Workload.model_validate({**WORKLOAD, "classes": classes})
+    limits = plan_experiment(replace(specs([TIER]), workload=workload), FACTS).limits
+    # TPOT 5 x 0.06 s instead of 3 x 0.06 s; TTFT, and the other class, as the experiment's SLO says
+    assert [limits["chat"].ttft_s, limits["chat"].tpot_s] == pytest.approx([3 * 0.09375, 0.3])
+    assert limits["doc"].tpot_s == pytest.approx(0.18)
+
+
+def test_the_fill_counts_as_earlier_where_the_experiment_has_one() -> None:
+    filled, empty = (made([TIER], fill=fill).workload.requests for fill in ("documents", "none"))
+    first = {one.document: one for one in reversed(filled) if one.document is not None}
+    assert all(one.hit_tokens == len(one.prompt) - 24 for one in first.values())
+    assert {empty[one.index].hit_tokens for one in first.values()} != {one.hit_tokens for one in first.values()}
 
 
 def test_a_tier_that_does_not_fit_is_refused_with_the_sum() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import SpecError
+from testbed.spec.arrival import Poisson
 from testbed.spec.load import Loaded, load
 from testbed.spec.machine import Slo
 from testbed.spec.topology import LmcacheTier, NoTier, Topology
@@ -149,7 +150,7 @@ def workload(rate: str) -> Loaded[Workload]:
 
 @pytest.mark.parametrize(("written", "rate"), [("1e3", 1000.0), ("1.0e+3", 1000.0), ("8e-1", 0.8), ("2", 2.0)])
 def test_numbers_with_an_exponent_are_numbers(written: str, rate: float) -> None:
-    assert workload(written).value.classes["chat"].arrival.rate == rate
+    assert workload(written).value.classes["chat"].arrival == Poisson(process="poisson", rate=rate)
 
 
 def test_a_whole_number_with_an_exponent_is_a_whole_number() -> None:

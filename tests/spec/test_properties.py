@@ -29,15 +29,24 @@ def keys_of(data: Any, path: Place = ()) -> list[Place]:
     return own + [found for key, item in data.items() for found in keys_of(item, (*path, key))]
 
 
-TREES = {name: parse_tree(text, where=name) for name, (text, _) in sorted(COMMITTED.items())}
-PLACES = [(name, place) for name, tree in TREES.items() for place in keys_of(tree.data)]
-
-
 def holder_of(data: Any, place: Place) -> Any:
     """What holds the last part of a place."""
     for part in place[:-1]:
         data = data[part]
     return data
+
+
+def alike(name: str, place: Place, data: Any) -> tuple[object, ...]:
+    """Equal for keys that are met alike: of one model, under the same keys and beside the same ones."""
+    words = tuple(part for part in place if isinstance(part, str))
+    own = words[:1] + words[2:] if words[:1] in FREE else words
+    return (COMMITTED[name][1], own, *holder_of(data, place))
+
+
+TREES = {name: parse_tree(text, where=name) for name, (text, _) in sorted(COMMITTED.items())}
+PLACES = list({
+    alike(name, place, tree.data): (name, place) for name, tree in TREES.items() for place in keys_of(tree.data)
+}.values())
 
 
 @st.composite

@@ -108,3 +108,98 @@ def test_the_derivation_shows_the_formula_with_its_numbers() -> None:
     assert "200 tokens prefilled in 1 s / median document 800" in text
     assert "0.5 / (1/s x 2.98 s (chat) + 0.5/s x 1.7 s (docs)) = 0.5 / 3.83 = 0.1307" in text
     assert "duration = 4 requests of docs / 0.06536 per s = 61.2 s" in text
+
+
+def texts(arrival: object, **changes: object) -> Workload:
+    """A workload without documents: 100 tokens in, 40 out."""
+    text = {"input": {"fixed": 100}, "output": {"fixed": 40}, "stop": "forced", "timeout": "60s"}
+    return Workload.model_validate(
+        {"name": "w", "duration": "10s", "arrival": arrival, "classes": {"text": text}} | changes
+    )
+
+
+POISSON = {"process": "poisson", "rate": 2.0}
+
+
+def test_without_documents_inputs_and_answers_shrink_until_a_request_takes_no_longer_than_it_may() -> None:
+    # 26 tokens out take 2.6 s and leave 0.4 s, in which 80 come in; 27 leave 0.3 s, in which 60 do. Of 40 there are 27
+    # from a ratio of 26.5 / 40 = 0.6625 on, where 66 come in and take 0.33 s: so up to there
+    made = choose_scale(
+        texts(POISSON), SPEED, target_load=0.5, document_prefill_s=1.0, max_model_len=4096, request_s=3.0
+    )
+    assert made.text_ratio == pytest.approx(0.6625, abs=1e-5)
+    # work: 66.25 tokens, 0.33125 s, and 26 answers at half a step: 1.3 s; 2 a second of that
+    assert made.rate_ratio == pytest.approx(0.5 / (2 * 1.63125), rel=1e-4)
+    assert "text_ratio = 0.6625: inputs and answers" in made.derivation
+
+
+def test_a_machine_that_is_fast_enough_makes_nothing_longer() -> None:
+    made = choose_scale(
+        texts(POISSON), SPEED, target_load=0.5, document_prefill_s=1.0, max_model_len=4096, request_s=60.0
+    )
+    assert (made.text_ratio, made.length_ratio) == (1.0, 1.0)
+
+
+def test_texts_shrink_until_they_fit_the_context() -> None:
+    # half of 100 and half of 40 are 70
+    made = choose_scale(
+        texts(POISSON), SPEED, target_load=0.5, document_prefill_s=1.0, max_model_len=70, request_s=60.0
+    )
+    assert round(100 * made.text_ratio) + round(40 * made.text_ratio) == 70
+
+
+def test_where_there_are_documents_nothing_else_is_scaled_in_length() -> None:
+    made = choose_scale(
+        workload(), SPEED, target_load=0.5, document_prefill_s=1.0, max_model_len=4096, request_s=0.1
+    )
+    assert made.text_ratio == 1.0
+
+
+def test_so_many_requests_last_as_long_as_their_rate_says() -> None:
+    # work 0.5 + 40 x 0.1 x 0.5 = 2.5 s; ratio 0.5 / (2 x 2.5) = 0.1, so 0.2 a second: 30 requests in 150 s
+    made = choose_scale(
+        texts(POISSON, duration=None, requests=30), SPEED, target_load=0.5, document_prefill_s=1.0, max_model_len=4096
+    )
+    assert made.rate_ratio == pytest.approx(0.1)
+    assert made.duration_s == pytest.approx(150.0)
+
+
+def test_a_closed_loop_has_no_rate_and_lasts_as_long_as_its_work() -> None:
+    closed = texts({"process": "closed", "concurrency": 4}, duration=None, requests=30)
+    made = choose_scale(closed, SPEED, target_load=0.5, document_prefill_s=1.0, max_model_len=4096)
+    assert made.rate_ratio == 1.0
+    assert made.duration_s == pytest.approx(30 * 2.5)
+
+
+def test_the_load_of_a_varying_rate_is_that_of_its_mean() -> None:
+    # 3 a second for 5 s and 1 for 5 s: a mean of 2, as before
+    steps = {"process": "step", "steps": [{"rate": 3, "for": "5s"}, {"rate": 1, "for": "5s"}]}
+    made = choose_scale(texts(steps), SPEED, target_load=0.5, document_prefill_s=1.0, max_model_len=4096)
+    assert made.rate_ratio == pytest.approx(0.1)
+
+
+def test_classes_that_divide_an_arrival_have_their_shares_of_its_rate() -> None:
+    both = workload()
+    shared = Workload.model_validate({
+        "name": "w", "duration": "10s", "arrival": {"process": "poisson", "rate": 1.5}, "classes": {
+            name: {
+                **traffic.model_dump(exclude={"arrival", "timeout", "think", "turns"}, exclude_none=True),
+                "timeout": "60s", "think": "1s", "turns": traffic.turns, "share": share,
+            }
+            for (name, traffic), share in zip(both.classes.items(), (2 / 3, 1 / 3), strict=True)
+        },
+    })
+    # 1.0 and 0.5 a second, as each class had by itself
+    assert scale(shared).rate_ratio == pytest.approx(scale(both).rate_ratio)
+
+
+def test_work_of_a_round_is_four_prompts_with_their_prefix() -> None:
+    groups = {"prefix": {"fixed": 160}, "change_at": 16}
+    traffic = texts(POISSON, classes={
+        "rounds": {
+            "prefix_groups": groups, "input": {"fixed": 20}, "output": {"fixed": 10}, "stop": "natural",
+            "timeout": "9s",
+        }
+    }).classes["rounds"]
+    # half of 160 and 20: 100 tokens, 0.5 s, and 10 x 0.1 x 0.5 = 0.5 s; four of them
+    assert session_work_s(traffic, SPEED, 0.5, 4096) == pytest.approx(4.0)
