@@ -40,6 +40,11 @@ def now_s() -> float:
     return time.monotonic()
 
 
+def cpu_s() -> float:
+    """CPU seconds that this process has used, all its threads together."""
+    return time.process_time()
+
+
 def wall_time_text() -> str:
     """The wall clock in UTC, for humans only; never used for a duration."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -1,32 +1,85 @@
-"""Send one streaming request over HTTP/1.1: no retry, no queue, no limit on connections.
+"""Connections over HTTP/1.1: no retry, no queue, no limit on their number.
 
 A connection serves one request at a time and is used again while it is fresh. One that has lain idle longer is given
 up, since a server closes idle connections too, and a request caught by that would look like a failure of the server.
+What comes in is stamped at once and read later, so that a crowd of answers does not hold up each other's stamps.
 """
 
 import asyncio
-import resource
 import socket
+from collections import deque
 from collections.abc import Callable
 from typing import cast
 
+import httptools
+
 from testbed.clock import now_ns
 from testbed.drive.endpoint import Endpoint
-from testbed.drive.exchange import Call, Exchange
-from testbed.drive.outcome import Outcome
+from testbed.drive.exchange import Exchange
+from testbed.errors import RunError
 
-REUSE_WITHIN_S = 2.0
+REUSE_WITHIN_NS = 2_000_000_000
 """Well below the 5 s after which common servers close an idle connection."""
+READ_FOR_NS = 500_000
+"""So long is read at a stretch, before the socket is asked again what has come."""
+FIRST_FINAL_STATUS = 200
+
+
+class Inbox:
+    """What has come in on all connections and is not yet read, in order."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_over: Callable[[Exchange, "Connection"], None]) -> None:
+        self._loop = loop
+        self.on_over = on_over
+        self._waiting: deque[tuple[Connection, bytes | None, int]] = deque()
+        self._is_due = False
+        self._is_closed = False
+
+    def put(self, connection: "Connection", data: bytes | None, at_ns: int) -> None:
+        """Bytes that came at `at_ns`; None for the end of the connection."""
+        if self._is_closed:
+            return
+        self._waiting.append((connection, data, at_ns))
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._read_some)
+
+    def close(self) -> None:
+        """Read nothing more."""
+        self._is_closed = True
+        self._waiting.clear()
+
+    def read_all(self) -> None:
+        """Read what is here, so that nothing is judged without what has come."""
+        while self._waiting:
+            connection, data, at_ns = self._waiting.popleft()
+            connection.read(data, at_ns)
+
+    def _read_some(self) -> None:
+        until_ns = now_ns() + READ_FOR_NS
+        while self._waiting and now_ns() < until_ns:
+            connection, data, at_ns = self._waiting.popleft()
+            connection.read(data, at_ns)
+        self._is_due = bool(self._waiting)
+        if self._is_due:
+            self._loop.call_soon(self._read_some)
 
 
 class Connection(asyncio.Protocol):
-    """One TCP connection. It hands what comes in to the exchange that is on it."""
+    """One TCP connection, and the parser of what comes in on it. The on_... methods are called by that parser."""
 
-    def __init__(self) -> None:
+    def __init__(self, inbox: Inbox) -> None:
         self.closed = False
         self.idle_since_ns = 0
+        self._inbox = inbox
         self._transport: asyncio.Transport | None = None
         self._exchange: Exchange | None = None
+        self._received_at_ns = 0
+        self._lost: Exception | None = None
+        self._pieces: list[bytes] = []
+        self._is_complete = False
+        self._keeps_alive = False
+        self._parser = httptools.HttpResponseParser(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the loop, whose transports need not be of asyncio's own classes."""
@@ -40,23 +93,75 @@ class Connection(asyncio.Protocol):
         if self._transport is None:
             raise ConnectionError("not connected")
         self._exchange = exchange
-        sent_at_ns = now_ns()
+        self._is_complete = False
+        exchange.sent_at_ns = sent_at_ns = now_ns()
         self._transport.write(message)
         return sent_at_ns
 
     def data_received(self, data: bytes) -> None:
-        """Called by the loop; the time is taken before anything is read."""
-        at_ns = now_ns()
-        if self._exchange is None or self._exchange.ended.done():
-            self.abort()
-        else:
-            self._exchange.receive(data, at_ns)
+        """Called by the loop."""
+        self._inbox.put(self, data, now_ns())
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the loop."""
         self.closed = True
-        if self._exchange is not None:
-            self._exchange.lose(exc)
+        self._lost = exc
+        self._inbox.put(self, None, now_ns())
+
+    def read(self, data: bytes | None, at_ns: int) -> None:
+        """Take bytes that came at `at_ns`, or the end."""
+        exchange = self._exchange
+        if exchange is None:
+            self.abort()
+            return
+        if data is None:
+            exchange.lose(self._lost)
+        else:
+            self._received_at_ns = at_ns
+            exchange.began(at_ns)
+            self._feed(data, exchange)
+        if exchange.over:
+            self._inbox.on_over(exchange, self)
+
+    def _feed(self, data: bytes, exchange: Exchange) -> None:
+        """All pieces of the body that one read brought came at one time, and are taken together."""
+        pieces = self._pieces
+        pieces.clear()
+        problem: Exception | None = None
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserCallbackError as found:
+            # What one of the methods below raised is a bug of ours.
+            raise found.__context__ or found
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as found:
+            problem = found
+        if pieces:
+            exchange.take(pieces[0] if len(pieces) == 1 else b"".join(pieces), self._received_at_ns)
+        if problem is not None:
+            exchange.break_off("bad_http", str(problem))
+        elif self._is_complete:
+            exchange.complete(keeps_alive=self._keeps_alive)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header line."""
+        if self._exchange is not None and not self._is_complete:
+            self._exchange.header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """The status is known from here on."""
+        if self._exchange is not None and not self._is_complete:
+            self._exchange.status(self._parser.get_status_code())
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body, freed from HTTP's own chunks."""
+        if not self._is_complete:
+            self._pieces.append(body)
+
+    def on_message_complete(self) -> None:
+        """A response is whole; after one that only says to go on, the real one comes."""
+        if not self._is_complete and self._parser.get_status_code() >= FIRST_FINAL_STATUS:
+            self._is_complete = True
+            self._keeps_alive = self._parser.should_keep_alive()
 
     def release(self) -> None:
         """Its exchange is over; it may have another."""
@@ -66,6 +171,7 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         """Close at once; the server sees that nobody waits any more."""
         self.closed = True
+        self._exchange = None
         if self._transport is not None:
             self._transport.abort()
 
@@ -73,30 +179,45 @@ class Connection(asyncio.Protocol):
 class Connections:
     """All connections to one endpoint. `peak_open` is the most requests that were on the wire at once."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
+    def __init__(self, endpoint: Endpoint, address: tuple[str, int], inbox: Inbox) -> None:
         self._address = address
-        self._idle: list[Connection] = []
+        self._inbox = inbox
+        self._tls = endpoint.tls()
+        self._name = endpoint.host if self._tls is not None else None
+        self._idle: deque[Connection] = deque()
+        self._making: set[asyncio.Task[None]] = set()
         self._open = 0
         self.peak_open = 0
 
-    async def take(self) -> Connection:
-        """A fresh idle connection, the last one used first, or a new one.
+    def take(self) -> Connection | None:
+        """A fresh idle connection, the last one used first; None if a new one must be made."""
+        oldest_ns = now_ns() - REUSE_WITHIN_NS
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.closed and connection.idle_since_ns >= oldest_ns:
+                return connection
+            connection.abort()
+        return None
+
+    async def make(self) -> Connection:
+        """A new connection.
 
         Raises: OSError if the server can't be reached.
         """
-        while self._idle:
-            connection = self._idle.pop()
-            if not connection.closed and now_ns() - connection.idle_since_ns < REUSE_WITHIN_S * 1e9:
-                break
-            connection.abort()
-        else:
-            _, connection = await asyncio.get_running_loop().create_connection(Connection, *self._address)
-        self._open += 1
-        self.peak_open = max(self.peak_open, self._open)
+        loop = asyncio.get_running_loop()
+        _, connection = await loop.create_connection(
+            lambda: Connection(self._inbox), *self._address, ssl=self._tls, server_hostname=self._name
+        )
         return connection
 
+    def begin(self, connection: Connection, exchange: Exchange, message: bytes) -> int:
+        """Send on it; return when its first byte went out."""
+        self._open += 1
+        self.peak_open = max(self.peak_open, self._open)
+        return connection.begin(exchange, message)
+
     def give_back(self, connection: Connection, *, reusable: bool) -> None:
-        """Keep `connection` for another request, or close it."""
+        """Its exchange is over: keep it for another, or close it."""
         self._open -= 1
         if reusable and not connection.closed:
             connection.release()
@@ -104,47 +225,41 @@ class Connections:
         else:
             connection.abort()
 
+    def keep_ready(self, count: int, *, at_most_new: int) -> None:
+        """Make connections ahead of their need, so that `count` lie idle soon; drop those that have lain too long."""
+        oldest_ns = now_ns() - REUSE_WITHIN_NS
+        while self._idle and (self._idle[0].closed or self._idle[0].idle_since_ns < oldest_ns):
+            self._idle.popleft().abort()
+        for _ in range(min(count - len(self._idle) - len(self._making), at_most_new)):
+            task = asyncio.get_running_loop().create_task(self._make_idle())
+            self._making.add(task)
+            task.add_done_callback(self._making.discard)
+
+    async def _make_idle(self) -> None:
+        try:
+            connection = await self.make()
+        except OSError:
+            # A request that needs it will meet the same trouble, and has an outcome to show it.
+            return
+        connection.release()
+        self._idle.append(connection)
+
     def close(self) -> None:
-        """Close all that lie idle."""
+        """Close all that lie idle or are being made."""
+        for task in self._making:
+            task.cancel()
         while self._idle:
             self._idle.pop().abort()
 
 
-async def open_connections(endpoint: Endpoint) -> Connections:
-    """Look the address up once, so that no request waits for it, and allow as many open files as the system does.
+def look_up(endpoint: Endpoint) -> tuple[str, int]:
+    """The address of the server, looked up once, so that no request waits for it.
 
-    Raises: OSError if the name is unknown.
+    Raises: RunError if the name is unknown.
     """
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    found = await asyncio.get_running_loop().getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
-    host, port = found[0][4][:2]
-    return Connections((str(host), int(port)))
-
-
-async def send(connections: Connections, call: Call, *, on_sent: Callable[[int], None]) -> Outcome:
-    """Send one request now and wait for its end, at most until its deadline; `on_sent` gets the time it went out.
-
-    Cancelling the task ends the request: the connection is closed and the outcome says cancelled.
-    """
-    left_s = (call.deadline_at_ns - now_ns()) / 1e9
-    if left_s <= 0:
-        return Outcome("not_sent", "not_sent/deadline_passed", now_ns())
-    exchange = Exchange(asyncio.get_running_loop().create_future())
-    connection: Connection | None = None
     try:
-        async with asyncio.timeout(left_s):
-            connection = await connections.take()
-            exchange.sent_at_ns = connection.begin(exchange, call.message)
-            on_sent(exchange.sent_at_ns)
-            await exchange.ended
-            return exchange.outcome()
-    except TimeoutError:
-        return exchange.broken_off("timed_out")
-    except asyncio.CancelledError:
-        return exchange.broken_off("cancelled")
+        found = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
     except OSError as problem:
-        return exchange.told("failed", "failed/connect", str(problem))
-    finally:
-        if connection is not None:
-            connections.give_back(connection, reusable=exchange.reusable)
+        raise RunError(f"{endpoint.host} is unknown: {problem}", where=endpoint.base_url) from problem
+    host, port = found[0][4][:2]
+    return str(host), int(port)

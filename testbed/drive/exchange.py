@@ -1,118 +1,141 @@
-"""One request and its response on one connection: every byte is stamped when it comes, and judged at the end."""
+"""One request and its response: every byte is stamped when it comes, and judged at the end."""
 
-import asyncio
-from dataclasses import dataclass
+import errno
 
-import httptools
 import msgspec
 
 from testbed.clock import now_ns
-from testbed.drive.outcome import Answer, Kind, Outcome, StreamFold, judge_answer, judge_status
+from testbed.drive.answer import StreamFold
+from testbed.drive.due import Ready
+from testbed.drive.outcome import Kind, Outcome, judge_answer, judge_status
+from testbed.drive.share import Item
 from testbed.drive.sse import SseError, SseParser
 
 ERROR_BODY_LIMIT_BYTES = 2_000
 """So much of an error's body is kept for the journal."""
-
-
-@dataclass(frozen=True)
-class Call:
-    """A request ready to go out: `message` is the whole HTTP request, encoded before it is due."""
-
-    request_id: str
-    message: bytes
-    scheduled_at_ns: int
-    deadline_at_ns: int
+OUR_LIMITS = (errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL)
+"""What the system says when this process may open no more connections: no fault of the server."""
 
 
 class Exchange:
-    """The response as its bytes come in. `ended` is set when it is whole or can't become so.
+    """A request on its way, and its response as the HTTP parser takes it apart. `over` when nothing more can come."""
 
-    The on_... methods are called by the HTTP parser.
-    """
+    __slots__ = (
+        "_body",
+        "_error",
+        "_events",
+        "_first_byte_at_ns",
+        "_fold",
+        "_is_stream",
+        "_status",
+        "_to_send",
+        "_trouble",
+        "deadline_at_ns",
+        "item",
+        "left",
+        "over",
+        "reusable",
+        "scheduled_at_ns",
+        "sent_at_ns",
+        "until_close",
+    )
 
-    def __init__(self, ended: "asyncio.Future[None]") -> None:
-        self.ended = ended
+    def __init__(self, ready: Ready, scheduled_at_ns: int) -> None:
+        self.item: Item = ready.item
+        self._to_send = ready.body
+        self.scheduled_at_ns = scheduled_at_ns
+        self.deadline_at_ns = scheduled_at_ns + ready.item.timeout_ns
         self.sent_at_ns: int | None = None
+        self.over = False
+        self.left = False
         self.reusable = False
-        self._parser = httptools.HttpResponseParser(self)
+        self.until_close = True
         self._events = SseParser()
         self._fold = StreamFold()
-        self._received_at_ns = 0
         self._first_byte_at_ns: int | None = None
         self._status: int | None = None
         self._is_stream = False
-        self._until_close = True
-        self._body = bytearray()
+        self._body = b""
         self._trouble: str | None = None
         self._error: str | None = None
 
-    def receive(self, data: bytes, at_ns: int) -> None:
-        """Take the bytes that the socket gave at `at_ns`."""
-        self._received_at_ns = at_ns
+    def take_body(self) -> bytes:
+        """The body of the request, once: it is not held while the answer comes."""
+        body, self._to_send = self._to_send, b""
+        return body
+
+    def began(self, at_ns: int) -> None:
+        """The first byte of the response came."""
         if self._first_byte_at_ns is None:
             self._first_byte_at_ns = at_ns
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserError as problem:
-            self._break_off("bad_http", str(problem))
 
-    def lose(self, problem: Exception | None) -> None:
-        """The connection is gone; without a `problem` the server closed it in good order."""
-        if problem is not None:
-            self._break_off("reset", str(problem))
-        elif self._status is not None and self._until_close:
-            self._finish()
-        else:
-            self._break_off("closed", "the server closed the connection before the end of its response")
-
-    def on_header(self, name: bytes, value: bytes) -> None:
+    def header(self, name: bytes, value: bytes) -> None:
         """One header line of the response."""
         lower = name.lower()
-        if lower in (b"content-length", b"transfer-encoding"):
-            self._until_close = False
-        elif lower == b"content-type":
+        if lower == b"content-type":
             self._is_stream = value.lower().startswith(b"text/event-stream")
+        elif lower in (b"content-length", b"transfer-encoding"):
+            self.until_close = False
 
-    def on_headers_complete(self) -> None:
-        """The status is known from here on."""
-        self._status = self._parser.get_status_code()
+    def status(self, status: int) -> None:
+        """The head of the response is whole."""
+        self._status = status
 
-    def on_body(self, body: bytes) -> None:
-        """A piece of the body, freed from HTTP's own chunks."""
+    def take(self, body: bytes, at_ns: int) -> None:
+        """A piece of the response's body that came at `at_ns`, freed from HTTP's own chunks."""
+        if self.over:
+            return
         if self._status != 200 or not self._is_stream:
             self._body += body[: ERROR_BODY_LIMIT_BYTES - len(self._body)]
             return
         try:
-            for event in self._events.feed(body):
-                self._fold.add(event, self._received_at_ns)
+            self._fold_all(self._events.feed(body), at_ns)
         except SseError as problem:
-            self._break_off("too_long", str(problem))
+            self.break_off("too_long", str(problem))
         except msgspec.MsgspecError as problem:
-            self._break_off("bad_chunk", str(problem))
+            self.break_off("bad_chunk", str(problem))
 
-    def on_message_complete(self) -> None:
-        """The response is whole, and the connection may be used again if both sides keep it."""
-        self.reusable = self._trouble is None and self._parser.should_keep_alive()
-        self._finish()
+    def _fold_all(self, events: list[bytes], at_ns: int) -> None:
+        """Take the events up to the one with which the user has seen enough."""
+        fold, limit = self._fold, self.item.leaves_after_tokens
+        for data in events:
+            fold.add(data, at_ns)
+            if limit is not None and fold.came_tokens >= limit:
+                self.left = self.over = True
+                return
 
-    def _break_off(self, trouble: str, error: str) -> None:
-        if not self.ended.done():
+    def complete(self, *, keeps_alive: bool) -> None:
+        """The response is whole; the connection may be used again if both sides keep it."""
+        if not self.over:
+            self.reusable = keeps_alive
+            self.over = True
+
+    def lose(self, problem: Exception | None) -> None:
+        """The connection is gone; without a `problem` the server closed it in good order."""
+        if problem is not None:
+            self.break_off("reset", str(problem))
+        elif self._status is not None and self.until_close:
+            self.over = True
+        else:
+            self.break_off("closed", "the server closed the connection before the end of its response")
+
+    def break_off(self, trouble: str, error: str) -> None:
+        """Nothing more can be understood."""
+        if not self.over:
             self._trouble, self._error = trouble, error
-            self._finish()
-
-    def _finish(self) -> None:
-        if not self.ended.done():
-            self.ended.set_result(None)
+            self.over = True
 
     def outcome(self) -> Outcome:
-        """The verdict on an exchange that has ended by itself. After [DONE] no later trouble counts."""
+        """The verdict on an exchange that is over by itself. After [DONE] no later trouble counts."""
         answer = self._fold.answer()
+        if self.left:
+            return self.told("cancelled", "cancelled/left")
         if self._status not in (None, 200):
-            return self.told(*judge_status(self._status), _error_message(bytes(self._body)))
+            return self.told(*judge_status(self._status), _error_message(self._body))
         if self._trouble is not None and not answer.done:
             return self.told("failed", f"failed/{self._trouble}", self._error)
         if not self._is_stream:
-            return self.told("failed", "failed/not_a_stream", _error_message(bytes(self._body)))
+            return self.told("failed", "failed/not_a_stream", _error_message(self._body))
         return self.told(*judge_answer(answer), answer.error)
 
     def broken_off(self, kind: Kind) -> Outcome:
@@ -122,14 +145,18 @@ class Exchange:
             return self.outcome()
         if self.sent_at_ns is None:
             return self.told(kind, f"{kind}/connect")
-        return self.told(kind, f"{kind}/in_stream" if answer.chunks else f"{kind}/no_token")
+        return self.told(kind, f"{kind}/in_stream" if answer.chunk_at_ns else f"{kind}/no_token")
+
+    def unconnected(self, problem: OSError) -> Outcome:
+        """The verdict when no connection could be made: by the server, or since this process may open no more."""
+        if problem.errno in OUR_LIMITS:
+            return self.told("not_sent", "not_sent/client_limit", str(problem))
+        return self.told("failed", "failed/connect", str(problem))
 
     def told(self, kind: Kind, reason: str, error: str | None = None) -> Outcome:
         """This verdict with all stamps so far; it ends now."""
-        answer: Answer = self._fold.answer()
         return Outcome(
-            kind=kind, reason=reason, ended_at_ns=now_ns(), answer=answer, sent_at_ns=self.sent_at_ns,
-            first_byte_at_ns=self._first_byte_at_ns, http_status=self._status, error=error,
+            kind, reason, now_ns(), self._fold.answer(), self.sent_at_ns, self._first_byte_at_ns, self._status, error
         )
 
 

@@ -38,7 +38,8 @@ class RequestPlanned(Event, frozen=True, kw_only=True, tag="request_planned"):
     """One request of the schedule. `scheduled_at_s` counts from the zero of its arm's schedule.
 
     With `after` it is due no earlier than `think_s` after the end of that request; RequestSent has when it was due.
-    `hit_tokens` is the prefix that an endless cache would find, by the plan. Runs of earlier versions lack what follows `turn`.
+    `hit_tokens` is the prefix that an endless cache would find, by the plan. Runs of earlier versions lack what follows
+    `turn`.
     """
 
     request_id: str
@@ -200,6 +201,59 @@ class StepScheduled(Event, frozen=True, kw_only=True, tag="step_scheduled"):
     preempted: list[str] = []
 
 
+class RouteChosen(Event, frozen=True, kw_only=True, tag="route_chosen"):
+    """The router gave the legs of a request to engines; `engines` has the engine of each leg.
+
+    `in_flight` are the requests that each candidate had then, `scores` what the policy compared (the smallest wins;
+    policy cost: predicted seconds to the first byte), `avoided` those that were passed over since they had failed.
+    """
+
+    request_id: str
+    policy: str
+    engines: dict[str, str]
+    in_flight: dict[str, int] = {}
+    scores: dict[str, float] = {}
+    avoided: list[str] = []
+    transfer: str | None = None
+
+
+class LegBegan(Event, frozen=True, kw_only=True, tag="leg_began"):
+    """The router turned to `engine` with one leg of a request: only, prefill or decode.
+
+    `peer` is who the other engine of the transfer said that it is, where the leg is told so.
+    """
+
+    request_id: str
+    leg: str
+    engine: str
+    peer: str | None = None
+
+
+class LegEnded(Event, frozen=True, kw_only=True, tag="leg_ended"):
+    """How one leg ended: ok, failed, timed_out or cancelled, with the reason. A time that never came is None.
+
+    `pieces` counts the reads of the answer's body. The usage is what this engine said of its own work: what a prefill
+    leg found in its cache and what a decode leg received are two figures.
+    """
+
+    request_id: str
+    leg: str
+    engine: str
+    outcome: str
+    reason: str
+    began_at_ns: int
+    sent_at_ns: int | None = None
+    first_byte_at_ns: int | None = None
+    last_byte_at_ns: int | None = None
+    http_status: int | None = None
+    pieces: int = 0
+    body_bytes: int = 0
+    usage_prompt_tokens: int | None = None
+    usage_output_tokens: int | None = None
+    usage_cached_tokens: int | None = None
+    error: str | None = None
+
+
 class FaultArmed(Event, frozen=True, kw_only=True, tag="fault_armed"):
     """A fault was set on its target. `intended` is how often it is to fire, None when that depends on the traffic."""
 
@@ -273,6 +327,25 @@ class ArmEnded(Event, frozen=True, kw_only=True, tag="arm_ended"):
     reason: str = ""
 
 
+class DriveEnded(Event, frozen=True, kw_only=True, tag="drive_ended"):
+    """The client has seen the end of all its requests, and says how it fared; runs of earlier versions lack this.
+
+    `client_cpu_s` is the CPU time of its `workers` processes from `zero_at_ns` to `ended_at_ns`. A stall is a look of
+    its loop at the clock that came later than `loop_stall_limit_s`. With `max_concurrency` the answers set the rate.
+    """
+
+    zero_at_ns: int
+    ended_at_ns: int
+    workers: int
+    client_cpu_s: float
+    loop_stall_max_s: float
+    loop_stall_count: int
+    loop_stall_limit_s: float
+    peak_open: int
+    interrupted: bool
+    max_concurrency: int | None = None
+
+
 class TierReset(Event, frozen=True, kw_only=True, tag="tier_reset"):
     """The proof of a reset: a canary hit before it and the same canary missed after it.
 
@@ -308,6 +381,9 @@ AnyEvent = (
     | KvEvicted
     | KvAborted
     | StepScheduled
+    | RouteChosen
+    | LegBegan
+    | LegEnded
     | FaultArmed
     | FaultApplied
     | FaultFired
@@ -317,6 +393,7 @@ AnyEvent = (
     | Sample
     | ArmBegan
     | ArmEnded
+    | DriveEnded
     | TierReset
     | Note
 )

@@ -37,10 +37,11 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The SLO of one traffic class in seconds, and how it came about."""
+    """The SLO of one traffic class in seconds, and how it came about; None where it does not limit that."""
 
-    ttft_s: float
-    tpot_s: float
+    ttft_s: float | None = None
+    tpot_s: float | None = None
+    e2e_s: float | None = None
     derivation: str
 
 
@@ -70,8 +71,94 @@ class PathRate(msgspec.Struct, frozen=True, kw_only=True):
     source: str
 
 
+class ClientCalibration(msgspec.Struct, frozen=True, kw_only=True):
+    """How well the client of one machine keeps time, held against the stand-in's own stamps on the same clock.
+
+    Each answer had `answer_chunks` chunks of a token, the first after `ttft_s`, the others `itl_s` apart. `max_rps` is
+    the highest rate found at which the error of 99 of 100 requests stays below `error_limit_s`; the search ended there
+    because of `ended_by`. The error of a request is the worst of its TTFT from sending and the lateness of each chunk.
+    All figures are of that rate. A bias is a median of the client's figure minus the server's, an error_p99 and
+    error_max are of its size. `placement` says which cores client and stand-in had, for they share a machine: an error
+    that the stand-in makes by being busy is counted as the client's.
+    """
+
+    machine: str
+    created: str
+    versions: dict[str, str]
+    cores: int
+    pinned: bool
+    placement: str
+    error_limit_s: float
+    max_rps: float
+    ended_by: str
+    answer_chunks: int
+    ttft_s: float
+    itl_s: float
+    requests: int
+    chunks: int
+    error_p50_s: float
+    error_p99_s: float
+    error_max_s: float
+    ttft_bias_s: float
+    ttft_error_p99_s: float
+    ttft_error_max_s: float
+    itl_bias_s: float
+    itl_error_p99_s: float
+    itl_error_max_s: float
+    send_lag_p50_s: float
+    send_lag_p99_s: float
+    send_lag_max_s: float
+    client_cpu_ratio: float
+
+
+class ArrivalFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the planned arrivals of one traffic class lie from the process that was asked for.
+
+    `distance` is Kolmogorov and Smirnov's, and `limit` what the right process exceeds once in twenty times; None where
+    there is none, for the `reason`.
+    """
+
+    process: str
+    arrivals: int
+    distance: float | None = None
+    limit: float | None = None
+    reason: str = ""
+
+
+class LoadFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What `testbed load` was asked to send, and where; never a key or a password.
+
+    `prompts` is ids, text or chat; `lengths` says what the planned lengths count. `arrival` is constant, poisson,
+    gamma, ramp or closed, with `request_rate` and `burstiness` as far as they mean something; or workload, which
+    says it all. `extra_body` has the fields that were added to each body.
+    """
+
+    url: str
+    path: str
+    prompts: str
+    lengths: str
+    tokenizer: str | None = None
+    workload: str | None = None
+    arrival: str = "workload"
+    request_rate: float | None = None
+    burstiness: float | None = None
+    max_concurrency: int | None = None
+    ramp_up_strategy: str | None = None
+    ramp_up_start_rps: float | None = None
+    ramp_up_end_rps: float | None = None
+    workers: int = 1
+    extra_body: dict[str, Any] = {}
+    label: str | None = None
+    percentile_metrics: tuple[str, ...] = ("ttft", "tpot", "itl", "e2el")
+    percentiles: tuple[float, ...] = (99.0,)
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """All facts of a run beside its events. `status` is running, complete, interrupted or broken."""
+    """All facts of a run beside its events. `status` is running, complete, interrupted or broken.
+
+    `kind` is experiment, or load for one drive of a server that was not deployed here, with its facts in `load`; how
+    that server stores KV is not known, so `block_size` and `kv_bytes_per_token` are None then.
+    """
 
     run: str
     experiment: str
@@ -81,8 +168,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     repetitions: int
     model: str
     dtype: str
-    block_size: int
-    kv_bytes_per_token: int
+    block_size: int | None
+    kv_bytes_per_token: int | None
     arms: list[ArmFacts]
     limits: dict[str, Limits]
     required_metrics: list[str]
@@ -102,6 +189,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     evidence: dict[str, Any] = {}
     left_behind: list[str] | None = None
     durations_s: dict[str, float] = {}
+    client_calibration: ClientCalibration | None = None
+    arrivals: dict[str, ArrivalFacts] = {}
+    success_floor_ratio: float = 0.9
+    kind: str = "experiment"
+    load: LoadFacts | None = None
 
 
 class GoldenAnswer(msgspec.Struct, frozen=True, kw_only=True):

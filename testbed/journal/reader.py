@@ -15,7 +15,10 @@ E = TypeVar("E", bound=Event)
 
 @dataclass(frozen=True)
 class Journal:
-    """The events of a run in order of time. `cut_lines` are last lines of a shard that a kill left incomplete."""
+    """The events of a run in order of time. `cut_lines` are last lines of a shard that were left incomplete.
+
+    By a kill, or by a writer that could write no more; one that could write nothing at all is a gap.
+    """
 
     events: tuple[Event, ...]
     cut_lines: tuple[str, ...] = ()
@@ -42,6 +45,8 @@ def read_journal(shards: Iterable[tuple[str, bytes]]) -> Journal:
     gaps: list[str] = []
     decoder = msgspec.json.Decoder(AnyEvent)
     for name, content in shards:
+        if not content:
+            gaps.append(f"{name} is empty: its writer could write nothing")
         shard = _read_shard(name, content, decoder, cut)
         missing = _missing_numbers(shard)
         if missing:

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from testbed.drive.outcome import Answer, StreamFold, judge_answer, judge_status
-from testbed.drive.sse import SseEvent, SseParser
+from testbed.drive.answer import Answer, StreamFold
+from testbed.drive.outcome import judge_answer, judge_status
+from testbed.drive.sse import SseParser
 from testbed.missing import Missing
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "sse"
@@ -30,7 +31,7 @@ def replay(case: dict[str, Any]) -> Answer:
 def folded(*chunks: dict[str, Any] | str) -> Answer:
     fold = StreamFold()
     for at, chunk in enumerate(chunks):
-        fold.add(SseEvent(chunk.encode() if isinstance(chunk, str) else json.dumps(chunk).encode()), at)
+        fold.add(chunk.encode() if isinstance(chunk, str) else json.dumps(chunk).encode(), at)
     return fold.answer()
 
 
@@ -47,7 +48,7 @@ def test_recorded_streams_are_read_as_expected(path: Path) -> None:
     case = json.loads(path.read_text())
     expected, answer = case["expect"], replay(case)
     assert judge_answer(answer) == ("ok" if expected["counted_as_success"] else "failed", REASONS[expected["outcome"]])
-    assert [(chunk.text, chunk.at_ns) for chunk in answer.chunks] == [
+    assert list(zip(answer.texts, answer.chunk_at_ns, strict=True)) == [
         (delta["text"], delta["at_ms"]) for delta in expected["deltas"]
     ]
     assert answer.text == expected["text"]
@@ -77,7 +78,7 @@ def test_recorded_streams_are_counted_as_expected(path: Path) -> None:
 def test_running_usage_tells_the_tokens_of_each_chunk() -> None:
     case = json.loads((FIXTURES / "S05_role_only_then_multi_token.expected.json").read_text())
     # usage runs 0, 2, 5, 6
-    assert replay(case).chunk_tokens == (2, 3, 1)
+    assert replay(case).chunk_tokens == [2, 3, 1]
 
 
 def test_token_ids_are_counted_and_kept_and_those_of_the_prompt_are_not() -> None:
@@ -85,19 +86,19 @@ def test_token_ids_are_counted_and_kept_and_those_of_the_prompt_are_not() -> Non
         text_chunk(" a b", token_ids=[5, 6], prompt_token_ids=[1, 2, 3]), text_chunk("", token_ids=[7]),
         text_chunk(" d", "length", token_ids=[8]), usage_chunk(4), "[DONE]",
     )
-    assert answer.token_ids == (5, 6, 7, 8)
-    assert answer.chunk_tokens == (2, 1, 1)
+    assert answer.token_ids == [5, 6, 7, 8]
+    assert answer.chunk_tokens == [2, 1, 1]
     assert (answer.first_token_at_ns, answer.last_token_at_ns) == (0, 2)
 
 
 def test_text_without_a_new_token_is_no_chunk_of_its_own() -> None:
     answer = folded(text_chunk(" a", token_ids=[5]), text_chunk("b", "stop", token_ids=[]), usage_chunk(1), "[DONE]")
-    assert (answer.text, answer.chunk_tokens, answer.last_token_at_ns) == (" ab", (1,), 0)
+    assert (answer.text, answer.chunk_tokens, answer.last_token_at_ns) == (" ab", [1], 0)
 
 
 def test_text_without_any_token_yet_is_not_the_first_token() -> None:
     answer = folded(text_chunk("a", token_ids=[]), text_chunk("b", "stop", token_ids=[5]), usage_chunk(1), "[DONE]")
-    assert (answer.first_token_at_ns, answer.chunk_tokens) == (1, (1,))
+    assert (answer.first_token_at_ns, answer.chunk_tokens) == (1, [1])
 
 
 def test_a_server_that_counts_fewer_tokens_than_chunks_is_not_believed() -> None:
@@ -108,7 +109,7 @@ def test_a_server_that_counts_fewer_tokens_than_chunks_is_not_believed() -> None
 @pytest.mark.parametrize(
     ("tokens", "expected"),
     [
-        (2, (1, 1)),  # two chunks with text share two tokens in one way only
+        (2, [1, 1]),  # two chunks with text share two tokens in one way only
         (3, Missing("3 tokens came in 2 chunks without token ids")),
         (1, Missing("1 tokens came in 2 chunks without token ids")),
     ],
@@ -120,7 +121,7 @@ def test_without_ids_a_total_is_divided_only_where_one_division_is_possible(toke
 
 
 def test_a_single_chunk_without_ids_has_all_tokens() -> None:
-    assert folded(text_chunk(" a b c", "stop"), usage_chunk(3), "[DONE]").chunk_tokens == (3,)
+    assert folded(text_chunk(" a b c", "stop"), usage_chunk(3), "[DONE]").chunk_tokens == [3]
 
 
 def test_without_ids_and_usage_no_token_count_is_made_up() -> None:
