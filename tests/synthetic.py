@@ -13,16 +13,16 @@ import msgspec
 import numpy as np
 
 from testbed.journal import events as ev
-from testbed.journal.manifest import ArmFacts, FaultFacts, GoldenAnswer, HypothesisFacts, Limits, Manifest, PathRate
+from testbed.journal.manifest import ArmFacts, FaultFacts, GoldenAnswer
 from testbed.journal.reader import Journal
 from testbed.journal.run import Run
+from tests.demo_facts import BLOCK, DEADLINE_S, HOLD_S, KV_BYTES, RATE, RUN, arms, fault, manifest
 
-RUN = "demo-20260101-120000"
-BLOCK = 128
-KV_BYTES = 1000
-RATE = 1.0e9
-DEADLINE_S = 2.0
-HOLD_S = 1.0
+__all__ = [
+    "BLOCK", "KV_BYTES", "RATE", "RUN", "added", "arms", "changed", "demo_run", "event", "fault", "first", "manifest",
+    "ns", "with_facts", "without",
+]
+
 CLIENT, CONDUCTOR, INJECTOR, ENGINE = 11, 12, 13, 100
 E = TypeVar("E", bound=ev.Event)
 
@@ -258,61 +258,6 @@ class Engine:
         )
 
 
-def fault(kind: str, **changes: Any) -> FaultFacts:
-    """The facts of one fault of the demo."""
-    facts = {
-        "fault": kind, "fault_kind": kind, "target": "tier", "trigger": "every 3", "stage": "lookup..load",
-        "minimum": 3, "fails_loads": kind != "hold", "hold_s": None if kind == "slow_load" else HOLD_S,
-        "fail_reason": {"evict": "load_error", "slow_load": "deadline"}.get(kind, ""),
-    }
-    return FaultFacts(**{**facts, **changes})
-
-
-def arms() -> list[ArmFacts]:
-    """The five arms of the demo."""
-    tier: dict[str, Any] = {
-        "tier": "memory", "probed": True, "policy": "recompute", "attempts": 1, "load_deadline_s": DEADLINE_S,
-    }
-    return [
-        ArmFacts(
-            name="no_tier", tier="none", probed=False, policy="recompute", attempts=1, settings={"tier.kind": "none"},
-        ),
-        ArmFacts(name="tier", **tier),
-        ArmFacts(name="held", faults=[fault("hold")], **tier),
-        ArmFacts(name="evicted", faults=[fault("evict")], control="held", **tier),
-        ArmFacts(name="timeouts", faults=[fault("slow_load", stage="load..complete")], **tier),
-    ]
-
-
-def manifest(**changes: Any) -> Manifest:
-    """The manifest of the demo."""
-    facts: dict[str, Any] = {
-        "run": RUN, "experiment": "demo", "created": "2026-01-01T12:00:00Z", "status": "complete", "seed": 7,
-        "repetitions": 1, "model": "smollm2-135m", "dtype": "float32", "block_size": BLOCK,
-        "kv_bytes_per_token": KV_BYTES, "arms": arms(), "tie_gap_nats": 0.05, "send_lag_limit_s": 0.05,
-        "limits": {
-            "long_doc": Limits(ttft_s=1.2, tpot_s=0.1, derivation="3 x the unloaded 0.40 s and 3 x 0.033 s"),
-            "short_chat": Limits(ttft_s=0.6, tpot_s=0.1, derivation="3 x the unloaded 0.20 s and 3 x 0.033 s"),
-        },
-        "required_metrics": ["ttft_s", "tpot_s", "goodput_ratio", "loaded_tokens", "recomputed_after_failure_tokens"],
-        "paths": [PathRate(
-            path="memory", nominal_bytes_per_s=None, calibrated_bytes_per_s=RATE, spread_ratio=0.1, tries=10,
-            source="block-wise copy out of shared memory",
-        )],
-        "hypothesis": HypothesisFacts(
-            bottleneck="prefill of repeated documents", metric="ttft_s", traffic_class="long_doc", arm="tier",
-            over="no_tier", ratio="< 0.8", refuted_by="an interval of the paired ratio that reaches 0.8",
-        ),
-        "arm_order": ["no_tier", "tier", "held", "evicted", "timeouts"],
-        "specs": {"configs/experiments/demo.yaml": "name: demo\nseed: 7\n"}, "plan": "engine-0: vllm serve ...\n",
-        "versions": {"vllm": "0.32.0", "python": "3.11"}, "git_commit": "0123abc",
-        "host": {"processor": "made up", "cores": 2, "device": "cpu"},
-        "evidence": {"dtype": "float32 was the fastest right one"},
-        "left_behind": [], "durations_s": {"up": 61.0, "arms": 540.0},
-    }
-    return Manifest(**{**facts, **changes})
-
-
 def frame(log: Log, arm: ArmFacts, zero_s: float, plan: list[Planned]) -> None:
     """What the conductor, the injector and the planner write of an arm."""
     tiered = arm.tier != "none"
@@ -337,7 +282,13 @@ def frame(log: Log, arm: ArmFacts, zero_s: float, plan: list[Planned]) -> None:
             request_id=f"{RUN}.{arm.name}.0.{request.index}", index=request.index, traffic_class=request.traffic_class,
             scheduled_at_s=request.at_s, prompt_tokens=request.prompt, max_tokens=request.output, stop="natural",
             timeout_s=60.0, prompt_key=request.key, measured=request.measured, document=request.document,
+            hit_tokens=request.prompt if request.document is not None and request.measured else 0,
         )
+    log.write(
+        zero_s + 99.5, CLIENT, ev.DriveEnded, arm.name, zero_at_ns=ns(zero_s), ended_at_ns=ns(zero_s + 99.5), workers=1,
+        client_cpu_s=3.98, loop_stall_max_s=0.031, loop_stall_count=40, loop_stall_limit_s=0.005, peak_open=7,
+        interrupted=False,
+    )
     log.write(zero_s + 100, CONDUCTOR, ev.ArmEnded, arm.name, complete=True)
 
 

@@ -33,11 +33,11 @@ def _unexplained(analysis: Analysis) -> list[str]:
     return [
         f"{view.row.request_id}: {view.row.ended.reason}"
         for arm in analysis.arms for view in analysis.in_arm(arm.name)
-        if view.row.ended is not None and outcome_of(view.row) == "failed" and not _meant(arm, view)
+        if view.row.ended is not None and outcome_of(view.row) == "failed" and not meant_to_fail(arm, view)
     ]
 
 
-def _meant(arm: ArmFacts, view: RequestView) -> bool:
+def meant_to_fail(arm: ArmFacts, view: RequestView) -> bool:
     """Under the policy `fail` a failed load takes its request along, and others that share its blocks."""
     if arm.policy != "fail":
         return False

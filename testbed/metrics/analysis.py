@@ -1,12 +1,15 @@
-"""A run with everything that is derived from it once and read by many: rows, ledgers, matches, loads."""
+"""A run with everything that is derived from it once and read by many: rows, drives, ledgers, matches, loads."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from testbed.journal.events import FaultApplied
+from testbed.journal.events import FaultApplied, StepScheduled
 from testbed.journal.manifest import ArmFacts
 from testbed.journal.run import Run
+from testbed.metrics.drives import Drive, drives_of
 from testbed.metrics.golden import match_of
+from testbed.metrics.hits import Hit, first_steps, prefix_hits
 from testbed.metrics.ledger import Ledgers, build_ledgers
 from testbed.metrics.loads import Load, loads_of
 from testbed.metrics.requests import NS, RequestRow, Requests, join_requests
@@ -35,9 +38,27 @@ class Analysis:
         return join_requests(self.run)
 
     @cached_property
+    def drives(self) -> tuple[Drive, ...]:
+        """Each repetition of each arm as the client drove it."""
+        return drives_of(self.run, self.requests.rows)
+
+    @cached_property
     def ledgers(self) -> Ledgers:
         """The recompute ledger of each request."""
         return build_ledgers(self.run, self.requests.rows)
+
+    @cached_property
+    def hits(self) -> tuple[Hit, ...]:
+        """Prefix hits, planned and found, of each request for which both are known."""
+        began = first_steps(self.run.journal.select(StepScheduled))
+        rows: dict[tuple[str, int], list[RequestRow]] = {}
+        for row in self.requests.rows:
+            rows.setdefault((row.arm, row.repetition), []).append(row)
+        return tuple(
+            hit
+            for arm in self.arms for (name, _), of_drive in rows.items() if name == arm.name
+            for hit in prefix_hits(of_drive, self.ledgers.by_id, began if arm.probed else {})
+        )
 
     @cached_property
     def loads(self) -> tuple[Load, ...]:
@@ -95,7 +116,17 @@ class Analysis:
         """One arm, or one class of it, as an arm metric sees it."""
         return ArmView(
             arm, traffic_class, self.in_arm(arm.name, traffic_class), self.windows_s[arm.name], bool(self.run.golden),
+            self._drives_by_class.get((arm.name, traffic_class), ()),
         )
+
+    @cached_property
+    def _drives_by_class(self) -> dict[tuple[str, str], tuple[Drive, ...]]:
+        found: dict[tuple[str, str], list[Drive]] = {}
+        for drive in self.drives:
+            found.setdefault((drive.arm, ALL_CLASSES), []).append(drive)
+            for name, rows in _by_class(drive.rows).items():
+                found.setdefault((drive.arm, name), []).append(replace(drive, rows=tuple(rows)))
+        return {key: tuple(drives) for key, drives in found.items()}
 
     @cached_property
     def applied(self) -> dict[tuple[str, str], tuple[FaultApplied, ...]]:
@@ -105,6 +136,13 @@ class Analysis:
             if event.phase == "began":
                 found.setdefault((event.arm, event.fault), {}).setdefault(event.request_id, event)
         return {key: tuple(events.values()) for key, events in found.items()}
+
+
+def _by_class(rows: Iterable[RequestRow]) -> dict[str, list[RequestRow]]:
+    found: dict[str, list[RequestRow]] = {}
+    for row in rows:
+        found.setdefault(row.traffic_class, []).append(row)
+    return found
 
 
 def _window_s(rows: list[RequestRow]) -> float | Missing:

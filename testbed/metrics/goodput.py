@@ -2,9 +2,11 @@
 
 from collections import Counter
 
+from testbed.journal.manifest import Limits
 from testbed.metrics.declaration import ArmMetric, Estimate
-from testbed.metrics.latency import tpot_s, ttft_s
+from testbed.metrics.latency import e2e_s, tpot_s, ttft_s
 from testbed.metrics.outcomes import COUNT, outcome_of
+from testbed.metrics.requests import RequestRow
 from testbed.metrics.statistics import share_interval
 from testbed.metrics.views import ArmView, RequestView
 from testbed.missing import Missing
@@ -13,7 +15,7 @@ GOOD = "good"
 NO_LIMITS = "no_limits"
 CAUSES = (
     "failed", "timed_out", "cancelled", "rejected", "not_sent", "interrupted",
-    "wrong", "unchecked", "slow_first_token", "slow_tokens",
+    "wrong", "unchecked", "slow_first_token", "slow_tokens", "slow_answer", "tokens_unknown",
 )
 
 
@@ -25,12 +27,21 @@ def judge(view: RequestView) -> str:
         return NO_LIMITS
     if view.outputs_checked and not view.match.right:
         return "wrong" if view.match.kind == "wrong" else "unchecked"
-    first = ttft_s(view.row)
-    if isinstance(first, Missing) or first > view.limits.ttft_s:
+    return _slow(view.row, view.limits)
+
+
+def _slow(row: RequestRow, limits: Limits) -> str:
+    """The first limit that a complete answer missed. An answer of one token has no TPOT and is judged without it."""
+    first, each, whole = ttft_s(row), tpot_s(row), e2e_s(row)
+    if limits.ttft_s is not None and (isinstance(first, Missing) or first > limits.ttft_s):
         return "slow_first_token"
-    # An answer of one token has no TPOT and is judged by TTFT alone.
-    each = tpot_s(view.row)
-    return "slow_tokens" if not isinstance(each, Missing) and each > view.limits.tpot_s else GOOD
+    if limits.tpot_s is not None and row.output_tokens is None:
+        return "tokens_unknown"
+    if limits.tpot_s is not None and not isinstance(each, Missing) and each > limits.tpot_s:
+        return "slow_tokens"
+    if limits.e2e_s is not None and (isinstance(whole, Missing) or whole > limits.e2e_s):
+        return "slow_answer"
+    return GOOD
 
 
 def lost_by_cause(view: ArmView) -> Counter[str]:

@@ -76,11 +76,9 @@ def e2e_s(row: RequestRow) -> float | Missing:
 
 def send_lag_s(row: RequestRow) -> float | Missing:
     """First byte sent − scheduled, of every request that was sent, whatever became of it."""
-    if row.sent is not None:
-        return (row.sent.sent_at_ns - row.sent.scheduled_at_ns) / NS
-    if row.ended is not None and row.ended.sent_at_ns is not None:
-        return (row.ended.sent_at_ns - row.ended.scheduled_at_ns) / NS
-    return Missing("it was never sent")
+    if row.due_at_ns is None or row.sent_at_ns is None:
+        return Missing("it was never sent")
+    return (row.sent_at_ns - row.due_at_ns) / NS
 
 
 def _ttft_s(view: RequestView) -> float | Missing:

@@ -60,9 +60,10 @@ def build_ledgers(run: Run, rows: Iterable[RequestRow]) -> Ledgers:
     """Account for each planned request in one pass over the journal."""
     probed = {arm.name: arm.probed for arm in run.manifest.arms}
     counted = {row.request_id: row for row in rows}
+    block_size = run.manifest.block_size  # None where the engine is not ours, and then there is no probe
     accounts = {
-        one: Account(row.planned.prompt_tokens, run.manifest.block_size)
-        for one, row in counted.items() if probed.get(row.arm, False)
+        one: Account(row.planned.prompt_tokens, block_size)
+        for one, row in counted.items() if block_size is not None and probed.get(row.arm, False)
     }
     problems = _play(run.journal.events, accounts, _OfArms(run))
     by_id: dict[str, Ledger | Missing] = {

@@ -10,12 +10,26 @@ from testbed.missing import Missing
 
 OUTCOMES = ("ok", "failed", "timed_out", "cancelled", "rejected", "not_sent")
 INTERRUPTED = "interrupted"
+LEFT = "cancelled/left"
+NOT_SENT_INTERRUPTED = "not_sent/interrupted"
 COUNT = Missing("a count, not a sample")
 
 
 def outcome_of(row: RequestRow) -> str:
     """One of the six outcomes, or `interrupted` for a request whose end nobody saw."""
     return INTERRUPTED if row.ended is None else row.ended.outcome
+
+
+def left(row: RequestRow) -> bool:
+    """The user went away in the middle of the answer, as planned."""
+    return row.ended is not None and (row.ended.outcome, row.ended.reason) == ("cancelled", LEFT)
+
+
+def broken_off(row: RequestRow) -> bool:
+    """The run or the user broke it off, or nobody saw its end: nothing is known of what would have come of it."""
+    if row.ended is None or row.ended.outcome == "cancelled":
+        return True
+    return row.ended.reason == NOT_SENT_INTERRUPTED
 
 
 def count_outcomes(rows: Iterable[RequestRow]) -> Counter[str]:

@@ -48,6 +48,20 @@ class RequestRow:
         return self.planned.repetition, self.planned.index
 
     @property
+    def due_at_ns(self) -> int | None:
+        """When it was to be sent; None where a run was broken off before."""
+        if self.sent is not None:
+            return self.sent.scheduled_at_ns
+        return None if self.ended is None else self.ended.scheduled_at_ns
+
+    @property
+    def sent_at_ns(self) -> int | None:
+        """When its first byte went out; None if it never did."""
+        if self.sent is not None:
+            return self.sent.sent_at_ns
+        return None if self.ended is None else self.ended.sent_at_ns
+
+    @property
     def ok(self) -> bool:
         """True for a complete answer."""
         return self.ended is not None and self.ended.outcome == "ok"

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from testbed.journal.manifest import ArmFacts
 from testbed.journal.run import Run
 from testbed.metrics.analysis import Analysis
+from testbed.metrics.attainment import ATTAINMENT_METRICS
 from testbed.metrics.declaration import ArmMetric, Metric, RequestMetric
+from testbed.metrics.fidelity import FIDELITY_METRICS
 from testbed.metrics.goodput import GOODPUT_METRICS
+from testbed.metrics.hits import HIT_METRICS
 from testbed.metrics.latency import LATENCY_METRICS
 from testbed.metrics.load_times import LOAD_METRICS
 from testbed.metrics.outcomes import OUTCOME_METRICS
@@ -18,6 +21,7 @@ from testbed.metrics.views import ALL_CLASSES, RequestView
 from testbed.missing import Missing
 
 UNCHECKED = "outputs unchecked"
+BY_LIMITS = frozenset({"goodput_ratio", "goodput_rps", "attainment_ratio"})
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,8 @@ def _number(value: float | Missing) -> float | None:
 def declared_metrics() -> tuple[RequestMetric | ArmMetric, ...]:
     """All metrics, in the order of the table."""
     return (
-        *LATENCY_METRICS, *GOODPUT_METRICS, *OUTCOME_METRICS, *THROUGHPUT_METRICS, *RECOMPUTE_METRICS, *LOAD_METRICS,
+        *LATENCY_METRICS, *GOODPUT_METRICS, *ATTAINMENT_METRICS, *OUTCOME_METRICS, *THROUGHPUT_METRICS,
+        *RECOMPUTE_METRICS, *LOAD_METRICS, *HIT_METRICS, *FIDELITY_METRICS,
     )
 
 
@@ -79,7 +84,7 @@ def _rows(analysis: Analysis, metric: RequestMetric | ArmMetric, traffic_class: 
             yield _sampled(analysis, metric, (traffic_class, arm.name, name), values)
         return
     estimate = metric.compute(analysis.arm_view(arm, traffic_class))
-    note = UNCHECKED if metric.name.startswith("goodput") and not analysis.run.golden else ""
+    note = UNCHECKED if metric.name in BY_LIMITS and not analysis.run.golden else ""
     name = metric.statistics[0]
     if isinstance(estimate, Missing):
         yield Row(metric.name, traffic_class, arm.name, name, estimate, 0, estimate, estimate, metric.unit, note)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from testbed.journal.manifest import ArmFacts, Limits
+from testbed.metrics.drives import Drive
 from testbed.metrics.golden import Match
 from testbed.metrics.ledger import Ledger
 from testbed.metrics.loads import Load
@@ -29,6 +30,7 @@ class ArmView:
     """The measured requests of one class, or of all, in one arm; repetitions are pooled.
 
     `window_s` runs from the first scheduled request to the last end, summed over repetitions, for the arm as a whole.
+    `drives` are these requests by repetition, with the client that sent them.
     """
 
     arm: ArmFacts
@@ -36,3 +38,4 @@ class ArmView:
     requests: tuple[RequestView, ...]
     window_s: float | Missing
     outputs_checked: bool
+    drives: tuple[Drive, ...] = ()

@@ -14,8 +14,8 @@ def appendix_section(analysis: Analysis) -> Section:
         "run": manifest.run, "experiment": manifest.experiment, "created": manifest.created, "status": manifest.status,
         "git commit": manifest.git_commit, "seed": manifest.seed, "repetitions": manifest.repetitions,
         "arms ran in this order": ", ".join(manifest.arm_order), "model": manifest.model, "dtype": manifest.dtype,
-        "block size": f"{manifest.block_size} tokens",
-        "KV of a token": f"{figure_number(float(manifest.kv_bytes_per_token))} B",
+        "block size": _with_unit(manifest.block_size, "tokens"),
+        "KV of a token": _with_unit(manifest.kv_bytes_per_token, "B"),
         "near-tie": f"gap of at most {manifest.tie_gap_nats:g} nats",
         "send lag limit": f"{manifest.send_lag_limit_s:g} s",
     }
@@ -31,6 +31,10 @@ def appendix_section(analysis: Analysis) -> Section:
     if manifest.plan:
         blocks.append(Verbatim("Plan", manifest.plan))
     return Section("Appendix", tuple(blocks))
+
+
+def _with_unit(value: int | None, unit: str) -> str | None:
+    return None if value is None else f"{figure_number(float(value))} {unit}"
 
 
 def _facts(title: str, values: dict[str, Any]) -> Table:
@@ -52,7 +56,15 @@ def _limits(analysis: Analysis) -> Block:
     limits = analysis.run.manifest.limits
     if not limits:
         return Text("No limits were set, so there is no goodput.")
+    # Few limit the whole answer, so its column stands only where one does.
+    whole = any(one.e2e_s is not None for one in limits.values())
     rows = tuple(
-        row(name, f"{one.ttft_s:.3g} s", f"{one.tpot_s:.3g} s", one.derivation) for name, one in sorted(limits.items())
+        row(name, _limit(one.ttft_s), _limit(one.tpot_s), *([_limit(one.e2e_s)] if whole else []), one.derivation)
+        for name, one in sorted(limits.items())
     )
-    return Table("Limits of good service", ("class", "TTFT", "TPOT", "how they came about"), rows, numeric=False)
+    head = ("class", "TTFT", "TPOT", *(["whole answer"] if whole else []), "how they came about")
+    return Table("Limits of good service", head, rows, numeric=False)
+
+
+def _limit(limit_s: float | None) -> str:
+    return "none" if limit_s is None else f"{limit_s:.3g} s"

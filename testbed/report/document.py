@@ -12,15 +12,23 @@ from testbed.checks.verdict import Verdict
 from testbed.journal.run import Run
 from testbed.metrics.analysis import Analysis
 from testbed.metrics.table import Row, summarise_analysis
-from testbed.report import arms, ledger, markdown, page, timeline
+from testbed.report import arms, arrivals, ledger, markdown, page, timeline
 from testbed.report.appendix import appendix_section
 from testbed.report.canvas import DARK, LIGHT, Theme, recoloured, svg
-from testbed.report.content import Document, Picture, Section
+from testbed.report.client import client_section
+from testbed.report.content import Document, Picture, Section, Text
+from testbed.report.load_section import load_section
 from testbed.report.summary import hypothesis_section, limits_section, summary_section, verdict_line
 from testbed.report.tables import bounds_section, checks_section, numbers_section
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+TITLE = "what the KV tier bought, and what its faults cost"
+LOAD_TITLE = "what the server did under it"
+MOST_DRAWN = 2000
+"""A picture with a line for each request is no picture beyond this."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +54,30 @@ def compose(analysis: Analysis, verdicts: list[Verdict], rows: list[Row]) -> Doc
     """The content of the report, from the verdict down to the appendix."""
     manifest = analysis.run.manifest
     code = exit_code(verdicts, analysis.run)
+    is_load = manifest.load is not None
+    model = manifest.model if is_load else f"{manifest.model} in {manifest.dtype}"
     return Document(
-        title=f"{manifest.experiment}: what the KV tier bought, and what its faults cost",
-        subtitle=f"Run {manifest.run}, {manifest.created}, {manifest.model} in {manifest.dtype}, seed {manifest.seed}",
+        title=f"{manifest.experiment}: {LOAD_TITLE if is_load else TITLE}",
+        subtitle=f"Run {manifest.run}, {manifest.created}, {model}, seed {manifest.seed}",
         verdict=verdict_line(verdicts, code), status={VALID: "PASS", FAILED: "FAIL"}.get(code, "UNKNOWN"),
-        sections=(
+        sections=_of_load(analysis, verdicts, rows) if is_load else (
             summary_section(analysis, verdicts), hypothesis_section(analysis), limits_section(analysis),
             Section("Timeline", (_timeline(analysis),)), Section("Arms", _arms(analysis, rows)),
-            numbers_section(analysis, rows), checks_section(verdicts), bounds_section(analysis),
-            appendix_section(analysis),
+            numbers_section(analysis, rows), client_section(analysis, _arrivals(analysis)), checks_section(verdicts),
+            bounds_section(analysis), appendix_section(analysis),
         ),
+    )
+
+
+def _of_load(analysis: Analysis, verdicts: list[Verdict], rows: list[Row]) -> tuple[Section, ...]:
+    """A load has no arms to compare, no faults and no tier."""
+    facts = analysis.run.manifest.load
+    drawn = len(analysis.views) <= MOST_DRAWN
+    timeline = _timeline(analysis) if drawn else Text(f"More than {MOST_DRAWN:,} requests are not drawn one by one.")
+    return (
+        *(() if facts is None else (load_section(analysis, verdicts, facts),)), Section("Timeline", (timeline,)),
+        numbers_section(analysis, rows), client_section(analysis, _arrivals(analysis)), checks_section(verdicts),
+        appendix_section(analysis),
     )
 
 
@@ -80,6 +102,14 @@ def _arms(analysis: Analysis, rows: list[Row]) -> tuple[Picture, ...]:
             "Each prompt token has one source; what was computed beside them stands at the end of the bar.",
             lambda theme: ledger.draw(analysis, theme),
         ),
+    )
+
+
+def _arrivals(analysis: Analysis) -> Picture:
+    return _picture(
+        "arrivals", "requests due and sent over time, and how late they were sent",
+        "Where the thin line leaves the broad one, the client was behind its schedule.",
+        lambda theme: arrivals.draw(analysis, theme),
     )
 
 

@@ -21,11 +21,15 @@ BY_CLASS = (
     ("goodput_ratio", "share"),
 )
 OF_ALL = (
-    ("goodput_rps", "rate"), ("offered_rps", "rate"), ("finished_rps", "rate"), ("output_tokens_per_s", "rate"),
-    ("prompt_tokens", "total"), ("local_tokens", "total"), ("loaded_tokens", "total"), ("computed_tokens", "total"),
-    ("promised_tokens", "total"), ("lost_tokens", "total"), ("recomputed_after_failure_tokens", "total"),
-    ("recomputed_after_preemption_tokens", "total"), ("recomputed_last_tokens", "total"), ("load_s", "p50"),
-    ("transfer_s", "p50"), ("send_lag_s", "p95"),
+    ("goodput_rps", "rate"), ("offered_rps", "rate"), ("sent_rps", "rate"), ("finished_rps", "rate"),
+    ("output_tokens_per_s", "rate"), ("prompt_tokens", "total"), ("local_tokens", "total"), ("loaded_tokens", "total"),
+    ("computed_tokens", "total"), ("promised_tokens", "total"), ("lost_tokens", "total"),
+    ("recomputed_after_failure_tokens", "total"), ("recomputed_after_preemption_tokens", "total"),
+    ("recomputed_last_tokens", "total"), ("load_s", "p50"), ("transfer_s", "p50"), ("send_lag_s", "p95"),
+)
+OF_LOAD = (
+    ("goodput_rps", "rate"), ("offered_rps", "rate"), ("sent_rps", "rate"), ("finished_rps", "rate"),
+    ("output_tokens_per_s", "rate"), ("ttft_sent_s", "p50"), ("send_lag_s", "p95"),
 )
 
 
@@ -33,7 +37,8 @@ def numbers_section(analysis: Analysis, rows: list[Row]) -> Section:
     """The numbers of each arm side by side, each with its n, unit and interval."""
     found = {(one.metric, one.traffic_class, one.arm, one.statistic): one for one in rows}
     wanted = [(metric, name, kind) for metric, kind in BY_CLASS for name in analysis.classes]
-    wanted += [(metric, ALL_CLASSES, kind) for metric, kind in OF_ALL]
+    of_all = OF_ALL if analysis.run.manifest.load is None else OF_LOAD
+    wanted += [(metric, ALL_CLASSES, kind) for metric, kind in of_all]
     arms = [arm.name for arm in analysis.arms]
     table = Table(
         "Each number with its 95 % interval and n; percentiles are linear at rank (n-1)q", ("metric", *arms),

@@ -20,3 +20,10 @@ def judge() -> Judge:
         assert only, f"there is no check {name}"
         return next(iter(check_analysis(Analysis(run), only)), None)
     return of
+
+
+def status(judge: Judge, check: str, run: Run) -> tuple[str, str]:
+    """Status of a check that applies, and all its evidence as one text."""
+    found = judge(check, run)
+    assert found is not None
+    return found.status, "\n".join(found.evidence)

@@ -50,7 +50,7 @@ def test_a_kill_at_any_byte_costs_at_most_the_last_line(tmp_path_factory: pytest
     journal = read_journal([("driver", content)])
     assert len(journal.events) == whole
     assert len(journal.cut_lines) == (1 if content and not content.endswith(b"\n") else 0)
-    assert journal.gaps == ()
+    assert journal.gaps == (() if content else ("driver is empty: its writer could write nothing",))
 
 
 def test_a_missing_event_in_the_middle_is_a_gap(tmp_path: Path) -> None:
@@ -116,6 +116,34 @@ def test_a_full_disk_is_not_swallowed(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("testbed.journal.writer.os.write", full)
     with pytest.raises(OSError, match="No space left"):
         writer.write(Note, text="lost")
+
+
+@pytest.mark.parametrize("room", [0, 5])
+def test_a_shard_that_is_broken_off_ends_in_a_cut_line_whatever_the_disk_took_of_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    import os
+
+    writer = JournalWriter(tmp_path / "events", "probe")
+    writer.write(Note, text="first")
+    writer.write(Note, text="second")
+    really, left = os.write, [room]
+
+    def nearly_full(file: int, content: bytes) -> int:
+        if not left[0]:
+            raise OSError(28, "No space left on device")
+        taken, left[0] = left[0], 0
+        return really(file, content[:taken])
+
+    with monkeypatch.context() as full:
+        full.setattr("testbed.journal.writer.os.write", nearly_full)
+        with pytest.raises(OSError, match="No space left"):
+            writer.write(Note, text="third")
+        writer.break_off()
+    journal = load_journal(tmp_path)
+    assert [event.text for event in journal.select(Note)] == ["first"]
+    # the second line is the one that was cut
+    assert journal.cut_lines == (f"{writer.path.name}:2",)
 
 
 def test_a_line_that_the_disk_takes_in_pieces_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

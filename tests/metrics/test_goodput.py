@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from testbed.journal.events import Event, RequestEnded, RequestPlanned
@@ -12,7 +13,7 @@ from testbed.metrics.analysis import Analysis
 from testbed.metrics.declaration import Estimate
 from testbed.metrics.goodput import goodput_ratio, goodput_rps, judge, lost_by_cause
 from testbed.metrics.table import UNCHECKED, summarise
-from testbed.metrics.throughput import finished_rps, offered_rps, output_tokens_per_s
+from testbed.metrics.throughput import finished_rps, offered_rps, output_tokens_per_s, sent_rps
 from testbed.missing import Missing
 from tests.synthetic import event, manifest, ns
 
@@ -41,7 +42,7 @@ def run_of(golden: bool = True, limits: bool = True, cases: tuple[tuple[Any, ...
         token_ns = None if ttft_ms is None else due + ttft_ms * 1_000_000
         found.append(event(
             RequestPlanned, 1.0, request_id=one, index=k, traffic_class="c", scheduled_at_s=float(k), prompt_tokens=9,
-            max_tokens=9, stop="natural", timeout_s=30.0, prompt_key="k", measured=True,
+            max_tokens=64, stop="natural", timeout_s=30.0, prompt_key="k", measured=True,
         ))
         found.append(event(
             RequestEnded, 200.0, request_id=one, outcome=outcome, reason="", scheduled_at_ns=due, sent_at_ns=due,
@@ -70,11 +71,11 @@ def test_goodput_counts_good_over_planned_and_over_the_window() -> None:
     assert rate.value == pytest.approx(4 / 36)
 
 
-def test_rates_share_the_window() -> None:
+def test_what_is_finished_counts_by_the_window_and_what_is_offered_and_sent_by_the_time_of_sending() -> None:
     view = Analysis(run_of()).arm_view(ARM)
-    found = [compute(view) for compute in (offered_rps, finished_rps, output_tokens_per_s)]
-    # 10 planned, 6 complete, 11 + 21 + 41 + 11 + 21 + 1 = 106 tokens of complete answers, in 36 s
-    assert [one.value for one in found if isinstance(one, Estimate)] == pytest.approx([10 / 36, 6 / 36, 106 / 36])
+    found = [compute(view) for compute in (offered_rps, sent_rps, finished_rps, output_tokens_per_s)]
+    # due, and sent, once a second; 6 complete, 11 + 21 + 41 + 11 + 21 + 1 = 106 tokens of complete answers, in 36 s
+    assert [one.value for one in found if isinstance(one, Estimate)] == pytest.approx([1.0, 1.0, 6 / 36, 106 / 36])
 
 
 def test_a_wrong_answer_is_not_good_however_fast() -> None:
@@ -104,3 +105,25 @@ def test_an_arm_in_which_nothing_ended_has_no_rate() -> None:
     run = run_of(cases=())
     assert isinstance(goodput_rps(Analysis(run).arm_view(ARM)), Missing)
     assert isinstance(offered_rps(Analysis(run).arm_view(ARM)), Missing)
+
+
+def limited(limits: Limits) -> Run:
+    """The ten requests under other limits, outputs unchecked."""
+    run = run_of(golden=False)
+    return Run(msgspec.structs.replace(run.manifest, limits={"c": limits}), run.journal, {})
+
+
+def test_a_limit_of_the_whole_answer_alone_asks_for_no_first_token() -> None:
+    # complete answers take 500, 1150, 2190, 610, 1620 and 100 ms
+    found = lost_by_cause(Analysis(limited(Limits(e2e_s=1.15, derivation="by hand"))).arm_view(ARM))
+    assert (found["good"], found["slow_answer"], found["slow_first_token"]) == (4, 2, 0)
+
+
+def test_an_answer_whose_tokens_nobody_counted_does_not_pass_a_limit_of_each_token() -> None:
+    run = limited(Limits(tpot_s=0.06, derivation="by hand"))
+    events = tuple(
+        msgspec.structs.replace(one, usage_output_tokens=None, token_ids=[]) if isinstance(one, RequestEnded) else one
+        for one in run.journal.events
+    )
+    found = lost_by_cause(Analysis(Run(run.manifest, Journal(events), {})).arm_view(ARM))
+    assert (found["good"], found["tokens_unknown"]) == (0, 6)

@@ -21,7 +21,7 @@ BAD = report.build(with_facts(
 ))
 HTML = REPORT.html.decode()
 SECTIONS = (
-    "Summary", "Hypothesis", "What this run cannot say", "Timeline", "Arms", "Numbers", "Checks",
+    "Summary", "Hypothesis", "What this run cannot say", "Timeline", "Arms", "Numbers", "The client", "Checks",
     "Loads and their bounds", "Appendix",
 )
 
@@ -69,8 +69,8 @@ def test_the_page_is_whole_and_loads_nothing_from_elsewhere() -> None:
 
 def test_every_picture_is_svg_in_a_light_and_a_dark_version() -> None:
     pictures = [base64.b64decode(source.partition(",")[2]) for source in outline(HTML).sources]
-    assert len(pictures) == 2 * len(REPORT.figures) == 6
-    assert len(set(pictures)) == 6
+    assert len(pictures) == 2 * len(REPORT.figures) == 8
+    assert len(set(pictures)) == 8
     for picture in pictures:
         assert ElementTree.fromstring(picture).tag.endswith("svg")
 
@@ -87,7 +87,7 @@ def test_html_and_markdown_have_the_same_sections_and_numbers() -> None:
 
 def test_markdown_names_each_figure_that_is_there() -> None:
     named = re.findall(r"\(figures/(\w+\.svg)\)", REPORT.markdown)
-    assert sorted(named) == sorted(REPORT.figures) == ["arms.svg", "ledger.svg", "timeline.svg"]
+    assert sorted(named) == sorted(REPORT.figures) == ["arms.svg", "arrivals.svg", "ledger.svg", "timeline.svg"]
 
 
 def test_rows_of_a_markdown_table_have_as_many_cells_as_their_head() -> None:
@@ -98,7 +98,7 @@ def test_rows_of_a_markdown_table_have_as_many_cells_as_their_head() -> None:
 
 
 def test_the_verdict_and_its_meaning_come_first() -> None:
-    assert "**Exit 0: valid, all checks pass. Of 16 checks: 16 PASS, 0 FAIL, 0 UNKNOWN.**" in REPORT.markdown
+    assert "**Exit 0: valid, all checks pass. Of 22 checks: 22 PASS, 0 FAIL, 0 UNKNOWN.**" in REPORT.markdown
     assert '<p class="verdict PASS">Exit 0' in HTML
 
 
