@@ -29,12 +29,14 @@ class Verb:
     """One verb. Its function has the verb's name (`-` as `_`) and stands in `module`.
 
     The module is imported for `testbed --help` already, so it imports at its top only what is quick, and the rooms that
-    do the work inside the function. What the function returns as an int is the exit code.
+    do the work inside the function. What the function returns as an int is the exit code. With `words`, flags that are
+    not known come to it as words, so that it can say what to write instead.
     """
 
     name: str
     panel: Panel
     module: str
+    words: bool = False
 
 
 VERBS: tuple[Verb, ...] = (
@@ -44,8 +46,11 @@ VERBS: tuple[Verb, ...] = (
     Verb("down", "deployment", "testbed.cli.up"),
     Verb("run", "experiment", "testbed.cli.run"),
     Verb("demo", "experiment", "testbed.cli.run"),
+    Verb("load", "experiment", "testbed.cli.load", words=True),
     Verb("report", "result", "testbed.cli.report"),
     Verb("metrics", "result", "testbed.cli.metrics"),
+    Verb("calibrate", "theory", "testbed.cli.calibrate"),
+    Verb("trace", "theory", "testbed.cli.trace"),
 )
 """All verbs, in the order of the help."""
 
@@ -63,7 +68,8 @@ def build_app(verbs: Sequence[Verb]) -> typer.Typer:
     app.callback()(_testbed)
     for verb in verbs:
         function = getattr(importlib.import_module(verb.module), verb.name.replace("-", "_"))
-        app.command(verb.name, rich_help_panel=verb.panel)(function)
+        settings = {"ignore_unknown_options": True} if verb.words else {}
+        app.command(verb.name, rich_help_panel=verb.panel, context_settings=settings)(function)
     return app
 
 

@@ -1,9 +1,15 @@
 """`testbed report`: write a run's report again from its journal alone, and judge it."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+    from testbed.checks.verdict import Verdict
+    from testbed.journal.run import Run
 
 
 def report(run: Annotated[Path, typer.Argument(help="A folder below results/.")]) -> int:
@@ -32,5 +38,15 @@ def write_report(folder: Path) -> int:
     figures.mkdir(exist_ok=True)
     for name, content in made.figures.items():
         (figures / name).write_bytes(content)
-    Console().print(summary(opened, verdicts))
+    Console().print(summary(opened, verdicts) if opened.manifest.load is None else _of_load(opened, verdicts))
     return exit_code(verdicts, opened)
+
+
+def _of_load(run: "Run", verdicts: "list[Verdict]") -> "Group":
+    """The summary of a load, which has no arms to compare."""
+    from testbed.metrics.analysis import Analysis
+    from testbed.metrics.table import summarise_analysis
+    from testbed.report.load_summary import load_summary
+
+    analysis = Analysis(run)
+    return load_summary(analysis, verdicts, summarise_analysis(analysis))

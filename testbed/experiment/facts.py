@@ -12,6 +12,7 @@ import psutil
 from testbed.engines.models import build_model, read_shape
 from testbed.engines.preflight import PreflightRecord, preflight
 from testbed.errors import DeployError
+from testbed.experiment.traces import token_counter
 from testbed.plan.facts import Facts, MachineFacts, ModelFacts
 from testbed.spec.machine import Model
 from testbed.workload.corpus import stdlib_text
@@ -71,7 +72,7 @@ def find_facts(model: Model, cache: Path, talk: Talk) -> tuple[Facts, PreflightR
     )
     points = tuple((point.prompt_tokens, point.median_s) for point in record.speed.prefill)
     speed = Speed(points, record.speed.decode_s_per_token)
-    return Facts(facts, machine_facts(), speed, corpus_tokens(folder)), record
+    return Facts(facts, machine_facts(), speed, corpus_tokens(folder), token_counter(folder)), record
 
 
 def corpus_tokens(folder: Path) -> tuple[int, ...]:

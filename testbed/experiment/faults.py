@@ -39,7 +39,7 @@ def refuse_impossible_faults(plan: ExperimentPlan) -> None:
         for number, spec in enumerate(one.arm.faults)
         for problem in make_fault(spec, fault_label(number, spec)).problems(planned_target(one))
     ]
-    classes = plan.specs.workload.classes
+    classes = plan.limits  # one for each traffic class that is planned
     problems += [
         f"arm {one.arm.name}: there is no traffic class {spec.request_class!r}; known are {', '.join(classes)}"
         for block in plan.blocks

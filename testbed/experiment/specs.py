@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from testbed.errors import SpecError
+from testbed.experiment.traces import find_trace, read_trace
 from testbed.plan.experiment import ExperimentSpecs
 from testbed.spec.experiment import Arm, Experiment
 from testbed.spec.load import Loaded, apply_settings, load, parse_tree, validate, written
@@ -15,6 +16,7 @@ from testbed.spec.resolve import Kind, candidates, folder_of, not_found
 from testbed.spec.topology import Topology
 from testbed.spec.tree import Tree
 from testbed.spec.workload import Workload
+from testbed.workload.trace.records import TraceRecords
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -61,12 +63,16 @@ def read_experiment(path: Path, hardware: str, settings: Mapping[str, Any]) -> E
     experiment = read_spec(path, Experiment)
     where, beside = str(path), path.parent
     topology = _topology_tree(find_spec(experiment.value.topology, "topologies", beside=beside, where=where), settings)
-    workload = read_spec(find_spec(experiment.value.workload, "workloads", beside=beside, where=where), Workload)
+    workload_path = find_spec(experiment.value.workload, "workloads", beside=beside, where=where)
+    workload = read_spec(workload_path, Workload)
+    trace = trace_of(workload.value, workload_path)
     slo = read_spec(find_spec(experiment.value.slo, "slo", beside=beside, where=where), Slo)
     machine = read_spec(find_spec(hardware, "hardware", beside=None, where="--hardware"), Hardware)
     topologies = {arm.name: _of_arm(topology, arm) for arm in experiment.value.arms}
     texts = {"experiment": experiment.text, "workload": workload.text, "slo": slo.text, "hardware": machine.text}
     texts |= {f"topology of {name}": loaded.text for name, loaded in topologies.items()}
+    if trace is not None:
+        texts["trace"] = trace.summary()
     return ExperimentSpecs(
         experiment.value,
         {name: loaded.value for name, loaded in topologies.items()},
@@ -75,7 +81,18 @@ def read_experiment(path: Path, hardware: str, settings: Mapping[str, Any]) -> E
         slo.value,
         texts,
         {name: loaded.dropped for name, loaded in topologies.items()},
+        trace,
     )
+
+
+def trace_of(workload: Workload, path: Path) -> TraceRecords | None:
+    """The trace that the workload in file `path` plays, read whole; None for one that has classes.
+
+    Raises: SpecError if there is no such file, or with all that is wrong in it.
+    """
+    if workload.trace is None:
+        return None
+    return read_trace(workload.trace, find_trace(workload.trace.file, beside=path.parent, where=str(path)))
 
 
 def _topology_tree(path: Path, settings: Mapping[str, Any]) -> Tree:
