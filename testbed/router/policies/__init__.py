@@ -1,0 +1,1 @@
+"""How an engine is chosen: one small file per policy."""

@@ -1,0 +1,24 @@
+"""Two engines that share a tier and nothing else: prefill first, and decode finds the prompt's KV in the tier.
+
+No parameters are handed on. Prefill's answer is whole when the request has ended there; what it saves may still be on
+its way into the tier, and decode then computes that part.
+"""
+
+from testbed.transfers.handoff import Body, Handoff, Link, one_token
+
+
+def _prefill(body: Body, link: Link) -> Body:
+    return one_token(body)
+
+
+def _decode(body: Body, link: Link, answer: bytes) -> Body:
+    return body
+
+
+def _peer(link: Link, answer: bytes) -> str | None:
+    return None
+
+
+HANDOFF = Handoff(
+    "tier", together=False, single=False, question=None, prefill=_prefill, decode=_decode, peer=_peer
+)
