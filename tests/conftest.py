@@ -1,4 +1,4 @@
-"""For all tests: fixed seeds, the engine tier by its folder, and no skipped test that is not listed."""
+"""For all tests: fixed seeds, the engine tiers by their folders, and no skipped test that is not listed."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +8,9 @@ from hypothesis import settings
 
 HERE = Path(__file__).parent
 SKIPS = HERE / "skips.txt"
+
+# Claims that several tests share say what they saw when they do not hold.
+pytest.register_assert_rewrite("tests.contract_engine", "tests.contract_orders", "tests.contract_tier")
 
 # The same examples each time, and no limit by the clock, for the machine is shared.
 settings.register_profile("testbed", derandomize=True, deadline=None, database=None)
@@ -59,9 +62,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything below tests/engine needs a real engine."""
-    for item in _below(items, HERE / "engine"):
-        item.add_marker("engine")
+    """Everything below tests/engine needs a real engine, and below tests/engine_all a good deal of time too."""
+    for tier in ("engine", "engine_all"):
+        for item in _below(items, HERE / tier):
+            item.add_marker(tier)
 
 
 def _below(items: list[pytest.Item], folder: Path) -> Iterator[pytest.Item]:

@@ -1,11 +1,21 @@
-"""The journal shard of one half of a probe, which moves with the orders."""
+"""The journal shard of one half of a probe, which moves with the orders.
 
+A disk that takes no more must not end the engine: the probe then tells nothing more, says so once in the engine's log,
+and leaves its shard cut off, by which every reader sees that the record is not whole. From then on it does no harm
+either: faults that nobody can read about are not obeyed. The guards stay in force.
+"""
+
+import logging
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from testbed.journal.events import Event
 from testbed.journal.writer import JournalWriter
 from testbed.probe.orders import OrderReader, Orders
+
+_LOG = logging.getLogger(__name__)
 
 
 class Record:
@@ -19,21 +29,45 @@ class Record:
         self._part: tuple[str, int] = ("", 0)
 
     def orders(self) -> Orders:
-        """The orders in force; events go to their journal, arm and repetition from now on."""
+        """The orders in force, without their aims where the journal takes no more.
+
+        Events go to their journal, arm and repetition from now on.
+        """
         orders = self._reader.current()
-        if orders.journal != self._folder or self._writer is None:
-            if self._writer is not None:
-                self._writer.close()
-            self._folder = orders.journal
-            self._writer = JournalWriter(Path(orders.journal), self._name)
-            self._part = ("", -1)
+        if orders.journal != self._folder:
+            self._open(orders.journal)
+        if self._writer is None:
+            return msgspec.structs.replace(orders, aims=[])
         if self._part != (orders.arm, orders.repetition):
             self._part = (orders.arm, orders.repetition)
             self._writer.enter(orders.arm, orders.repetition)
         return orders
 
-    def write(self, kind: type[Event], **fields: Any) -> None:
-        """Append one event."""
-        self.orders()
+    def _open(self, folder: str) -> None:
         if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        self._folder, self._part = folder, ("", -1)
+        try:
+            self._writer = JournalWriter(Path(folder), self._name)
+        except OSError as problem:
+            self._say(problem)
+
+    def write(self, kind: type[Event], **fields: Any) -> None:
+        """Append one event, if the journal still takes any."""
+        self.orders()
+        if self._writer is None:
+            return
+        try:
             self._writer.write(kind, **fields)
+        except OSError as problem:
+            broken, self._writer = self._writer, None
+            self._say(problem)
+            broken.break_off()
+
+    def _say(self, problem: OSError) -> None:
+        # By the logging module, for that survives a log on the same full disk.
+        _LOG.error(
+            "the probe (%s) writes no more events to %s: %s. The engine serves on, but this run is not valid.",
+            self._name, self._folder, problem,
+        )

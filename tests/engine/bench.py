@@ -1,6 +1,7 @@
-"""One real deployment on the tiny model, and arms run on it one by one, each judged by its own journal."""
+"""One real deployment on a small model, and arms run on it one by one, each judged by its own journal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,17 @@ from testbed.checks.runner import exit_code, run_checks
 from testbed.checks.verdict import Verdict
 from testbed.engines.models import read_shape
 from testbed.experiment.arm import ArmRun, run_arm
+from testbed.experiment.deployables import block_deployable
+from testbed.experiment.deploying import Findings, Host, deployed
 from testbed.experiment.facts import corpus_tokens, machine_facts
+from testbed.experiment.golden import ask_missing, open_store
 from testbed.experiment.live import Live
 from testbed.experiment.record import arm_facts
 from testbed.experiment.stop import Stop
 from testbed.journal.manifest import Golden, Limits, Manifest, PathRate
 from testbed.journal.reader import load_journal
 from testbed.journal.run import Run
+from testbed.journal.writer import JournalWriter
 from testbed.plan.experiment import ArmPlan, ExperimentPlan, ExperimentSpecs, plan_experiment
 from testbed.plan.facts import Facts, ModelFacts
 from testbed.spec.experiment import Arm, Experiment
@@ -51,20 +56,36 @@ LOAD_PATH = PathRate(
     path="shared_memory_copy", nominal_bytes_per_s=None, calibrated_bytes_per_s=1e13, spread_ratio=0.0, tries=10,
     source="stated",
 )
-SPEED = Speed(((64, 0.05), (512, 0.4)), 0.01)
+LEAST_TIE_GAP_NATS = 0.01
 
 
-def tiny_facts(folder: Path) -> Facts:
-    """Facts of this machine for the tiny model, with a speed that is stated and not measured."""
-    model = ModelFacts("tiny", str(folder), "float32", read_shape(folder).kv_bytes_per_token(4), 4096)
-    return Facts(model, machine_facts(), SPEED, corpus_tokens(folder))
+@dataclass(frozen=True)
+class Subject:
+    """A model under test. Its speed is stated and not measured, so that its plan is the same on every machine."""
+
+    name: str
+    speed: Speed
+    document_prefill: str
+    load_deadline: str
 
 
-def tiny_plan(
-    facts: Facts, arms: Sequence[Mapping[str, Any]], tier: Mapping[str, Any] | None = None
+TINY = Subject("tiny", Speed(((64, 0.05), (512, 0.4)), 0.01), document_prefill="200ms", load_deadline="4s")
+# One request at a time takes it seconds on two cores, and the next one waits for its blocks that long.
+SMOLLM2 = Subject("smollm2", Speed(((64, 0.3), (512, 2.0)), 0.1), document_prefill="1s", load_deadline="8s")
+
+
+def stated_facts(subject: Subject, folder: Path) -> Facts:
+    """Facts of this machine for a model that lies in `folder`."""
+    model = ModelFacts(subject.name, str(folder), "float32", read_shape(folder).kv_bytes_per_token(4), 4096)
+    return Facts(model, machine_facts(), subject.speed, corpus_tokens(folder))
+
+
+def small_plan(
+    subject: Subject, facts: Facts, arms: Sequence[Mapping[str, Any]], tier: Mapping[str, Any] | None = None
 ) -> ExperimentPlan:
     """A small experiment on one deployment, with LMCache unless `tier` says otherwise."""
-    topology = Topology.model_validate(TOPOLOGY | ({"tier": tier} if tier else {}))
+    lmcache = TOPOLOGY["tier"] | {"load_deadline": subject.load_deadline}  # type: ignore[operator]
+    topology = Topology.model_validate(TOPOLOGY | {"tier": tier if tier else lmcache})
     experiment = Experiment.model_validate({
         "name": "small", "topology": "colocated", "workload": "small", "slo": "any", "seed": 3,
         "engine_kv": {"working_set": 0.4}, "fill": "documents", "arms": list(arms),
@@ -72,7 +93,7 @@ def tiny_plan(
     classes = {**WORKLOAD["classes"], "chat": CHAT}  # type: ignore[dict-item]
     hardware = {
         "name": "cpu", "device": "cpu", "block_size": 32, "target_load": 0.5,
-        "document_prefill": "200ms", "source": "test",
+        "document_prefill": subject.document_prefill, "source": "test",
     }
     specs = ExperimentSpecs(
         experiment, dict.fromkeys((arm.name for arm in experiment.arms), topology),
@@ -99,6 +120,7 @@ class Bench:
     live: Live
     plan: ExperimentPlan
     golden: Golden
+    tie_gap_nats: float
     run_folder: Path
     said: list[str] = field(default_factory=list)
 
@@ -116,6 +138,26 @@ class Bench:
     def canary(self) -> tuple[int, ...]:
         """A prompt of three blocks that no request begins like."""
         return tuple(reversed(self.plan.facts.tokens[-101:]))
+
+
+@contextmanager
+def bench_on(subject: Subject, model: Path, folder: Path) -> Iterator[Bench]:
+    """A deployment below `folder` with its golden answers; at the end nothing of it may be left."""
+    run_folder, state = folder / "bench", folder / "state"
+    (run_folder / "events").mkdir(parents=True)
+    facts = stated_facts(subject, model)
+    plan = small_plan(subject, facts, [{"name": "tier"}])
+    findings = Findings()
+    with closing(JournalWriter(run_folder / "events", "driver")) as journal:
+        host = Host(run_folder, journal, state, print, findings)
+        deployable = block_deployable(plan, 0, "bench-0", state / "sites" / "bench-0", facts)
+        with deployed(deployable, host, facts.tokens[:200]) as live:
+            engine: Any = Salted(live)
+            requests = plan.workload.requests
+            store = ask_missing(open_store(run_folder, {"dtype": "float32"}), requests, engine, print)
+            gap = max(LEAST_TIE_GAP_NATS, store.tie_gap_nats)
+            yield Bench(live, plan, store.answers_to(requests), gap, run_folder)
+    assert findings.left == []
 
 
 @dataclass(frozen=True)
@@ -141,10 +183,10 @@ def manifest_of(bench: Bench, arm: ArmPlan) -> Manifest:
     plan = bench.plan
     return Manifest(
         run=bench.run_folder.name, experiment="small", created="", status="complete", seed=3, repetitions=1,
-        model="tiny", dtype="float32", block_size=plan.kv.block_size,
+        model=plan.facts.model.name, dtype="float32", block_size=plan.kv.block_size,
         kv_bytes_per_token=plan.facts.model.kv_bytes_per_token, arms=[arm_facts(arm)],
         limits={name: Limits(ttft_s=one.ttft_s, tpot_s=one.tpot_s, derivation="") for name, one in plan.limits.items()},
-        required_metrics=[], paths=[LOAD_PATH], tie_gap_nats=0.01, send_lag_limit_s=1.0, left_behind=[],
+        required_metrics=[], paths=[LOAD_PATH], tie_gap_nats=bench.tie_gap_nats, send_lag_limit_s=1.0, left_behind=[],
     )
 
 

@@ -11,7 +11,7 @@ from testbed.clock import sleep_s
 from testbed.experiment.deployables import block_deployable
 from testbed.experiment.deploying import Findings, Host, deployed
 from testbed.journal.writer import JournalWriter
-from tests.engine.bench import tiny_facts, tiny_plan
+from tests.engine.bench import TINY, small_plan, stated_facts
 
 NAME = "orphan-0"
 
@@ -19,8 +19,8 @@ NAME = "orphan-0"
 def main(model: Path, state: Path, run_folder: Path) -> None:
     """Never returns by itself."""
     (run_folder / "events").mkdir(parents=True)
-    facts = tiny_facts(model)
-    plan = tiny_plan(facts, [{"name": "plain"}], tier={"kind": "none"})
+    facts = stated_facts(TINY, model)
+    plan = small_plan(TINY, facts, [{"name": "plain"}], tier={"kind": "none"})
     with closing(JournalWriter(run_folder / "events", "driver")) as journal:
         host = Host(run_folder, journal, state, lambda text: print(text, flush=True), Findings())
         deployable = block_deployable(plan, 0, NAME, state / "sites" / NAME, facts)

@@ -12,7 +12,7 @@ from testbed.journal.events import KvLoadEnded, KvLookup, StepScheduled
 from testbed.tiers.redis import RedisKeys
 from tests.engine.bench import Bench, Judged, judge
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
 
 
 def fault(kind: str, **changes: Any) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """The probe's scheduler side: what it answers the scheduler, and what it journals."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,56 +11,9 @@ from testbed.journal.reader import Journal, load_journal
 from testbed.probe.orders import Aim, Orders, write_orders
 from testbed.probe.record import Record
 from testbed.probe.scheduler_half import SchedulerHalf
+from tests.probe.fakes import Cached, FakeBlocks, FakeRequest, FakeStep, New
 
 BLOCK = 16
-
-
-@dataclass
-class FakeRequest:
-    """What the probe reads of an engine's request."""
-
-    request_id: str
-    num_prompt_tokens: int = 100
-
-
-@dataclass
-class FakeBlocks:
-    """The blocks of one request."""
-
-    ids: list[int]
-
-    def get_block_ids(self) -> tuple[list[int], ...]:
-        return (self.ids,)
-
-
-@dataclass
-class Cached:
-    """Requests of a step that ran before."""
-
-    req_ids: list[str] = field(default_factory=list)
-    num_computed_tokens: list[int] = field(default_factory=list)
-
-
-@dataclass
-class New:
-    """A request that a step schedules for the first time."""
-
-    req_id: str
-    num_computed_tokens: int
-
-
-@dataclass
-class FakeStep:
-    """What the probe reads of a scheduler's output."""
-
-    num_scheduled_tokens: dict[str, int]
-    scheduled_new_reqs: list[New]
-    scheduled_cached_reqs: Cached
-    preempted_req_ids: set[str] | None = None
-
-    @property
-    def total_num_scheduled_tokens(self) -> int:
-        return sum(self.num_scheduled_tokens.values())
 
 
 class Bench:

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from testbed.journal.events import FaultApplied, KvLoadBegan, KvLoadEnded, KvSaved
@@ -12,42 +11,9 @@ from testbed.probe.orders import Aim, Orders, write_orders
 from testbed.probe.record import Record
 from testbed.probe.scheduler_half import LoadOrder
 from testbed.probe.worker_half import WorkerHalf
+from tests.probe.fakes import BLOCKS, FakeCache
 
-BLOCKS = 8
 ENGINE_ID = "cmpl-r-0-0123abcd"
-
-
-class FakeBlock:
-    """One block of a fake KV tensor."""
-
-    def __init__(self, values: "np.ndarray[Any, Any]") -> None:
-        self.values = values
-
-    def zero_(self) -> None:
-        self.values[...] = 0
-
-    def copy_(self, other: "FakeBlock") -> None:
-        self.values[...] = other.values
-
-    def clone(self) -> "FakeBlock":
-        return FakeBlock(self.values.copy())
-
-
-class FakeCache:
-    """The KV of one layer: [2, blocks, 4 values of 4 bytes], each block filled with its number."""
-
-    def __init__(self) -> None:
-        self.values = np.zeros((2, BLOCKS, 4), np.float32) + np.arange(BLOCKS, dtype=np.float32).reshape(1, BLOCKS, 1)
-        self.shape = self.values.shape
-
-    def numel(self) -> int:
-        return self.values.size
-
-    def element_size(self) -> int:
-        return self.values.itemsize
-
-    def select(self, axis: int, number: int) -> FakeBlock:
-        return FakeBlock(self.values[:, number])
 
 
 class Bench:

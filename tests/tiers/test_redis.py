@@ -1,45 +1,11 @@
 """Keys in a real Redis: ours are removed, all others stay."""
 
-import shutil
-import socket
-import subprocess
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 import redis as client
 
-from testbed.clock import wait_for
+from testbed.deploy.processes import free_port
 from testbed.errors import RunError, SpecError
-from testbed.tiers.redis import RedisKeys, address, server_command
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Redis started by the command that a plan would give."""
-    program = shutil.which("redis-server", path=str(Path(sys.executable).parent))
-    assert program is not None, "make setup installs one"
-    port = free_port()
-    command = server_command(program, port, 64 * 2**20, str(tmp_path_factory.mktemp("redis")))
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        wait_for(lambda: _answers(port), limit_s=15, what="redis")
-        yield f"redis://127.0.0.1:{port}/0"
-    finally:
-        process.terminate()
-        process.wait(timeout=15)
-
-
-def _answers(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+from testbed.tiers.redis import RedisKeys, address
 
 
 def test_only_keys_with_our_prefix_are_removed(url: str) -> None:
@@ -65,7 +31,8 @@ def test_a_prefix_with_wildcards_means_itself(url: str) -> None:
 
 
 def test_a_redis_that_is_not_there_is_said_at_once() -> None:
-    keys = RedisKeys(f"redis://127.0.0.1:{free_port()}/0", "p", limit_s=1.0)
+    port = free_port("127.0.0.1")
+    keys = RedisKeys(f"redis://127.0.0.1:{port}/0", "p", limit_s=1.0)
     with pytest.raises(RunError, match="does not answer"):
         keys.count()
     keys.close()
