@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import DeployError
+from testbed.stub.log import StubLog, decode_log
 
 END_LIMIT_S = 10.0
 READ_LIMIT_S = 10.0
@@ -27,6 +28,11 @@ class RunningStub:
         """What arrived so far: `posts`, one entry each with the server's own stamps, and `peak_open`."""
         with urllib.request.urlopen(f"{self.base_url}/_log", timeout=READ_LIMIT_S) as answer:
             return dict(json.load(answer))
+
+    def columns(self) -> StubLog:
+        """The stamps of all that arrived so far, in columns; where a stand-in keeps no rows there are none."""
+        with urllib.request.urlopen(f"{self.base_url}/_log.bin", timeout=READ_LIMIT_S) as answer:
+            return decode_log(answer.read())
 
 
 @contextmanager
