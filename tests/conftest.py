@@ -13,7 +13,7 @@ SKIPS = HERE / "skips.txt"
 pytest.register_assert_rewrite("tests.contract_engine", "tests.contract_orders", "tests.contract_tier")
 
 # The same examples each time, and no limit by the clock, for the machine is shared.
-settings.register_profile("testbed", derandomize=True, deadline=None, database=None)
+settings.register_profile("testbed", derandomize=True, deadline=None, database=None, max_examples=50)
 settings.load_profile("testbed")
 
 

@@ -250,7 +250,7 @@ def test_work_on_a_canary_is_no_problem_and_on_a_request_out_of_nowhere_is() -> 
     assert "not planned" in Analysis(run_of(planned(), canary, stray)).ledgers.problems[0]
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(
     st.integers(0, 2), st.integers(0, 3), st.integers(0, 3), st.lists(st.integers(1, 200), min_size=1, max_size=12),
 )

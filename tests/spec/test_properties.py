@@ -63,7 +63,7 @@ def typos(draw: st.DrawFn, word: str) -> str:
     return word[:at] + draw(st.sampled_from("abcdefghijklmnopqrstuvwxyz")) + word[at + 1 :]
 
 
-@settings(max_examples=20)  # for each of some hundred keys
+@settings(max_examples=8)  # for each of some hundred keys
 @given(st.data())
 @pytest.mark.parametrize(("name", "place"), PLACES, ids=lambda part: part if isinstance(part, str) else str(part))
 def test_a_typo_in_any_key_is_met_with_the_right_key(name: str, place: Place, data: st.DataObject) -> None:
