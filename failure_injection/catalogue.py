@@ -57,7 +57,7 @@ def _only_used(spec: FaultSpec) -> None:
 
 
 def make_fault(spec: FaultSpec, label: str, requests: tuple[str, ...] = ()) -> Fault:
-    """The fault that `spec` describes, aimed at `requests` (their ids; any if empty).
+    """The fault that `spec` describes, aimed at `requests`: the ids that its trigger has chosen; any if empty.
 
     Raises: SpecError for an unknown kind or a missing parameter.
     """

@@ -105,12 +105,5 @@ class Fault(Protocol):
 
 
 def aim_of(spec: FaultSpec, label: str, requests: tuple[str, ...]) -> Aim:
-    """The part of an aim that all faults share: which loads it strikes."""
-    return Aim(
-        fault=label,
-        action="hold",
-        every=spec.trigger.every,
-        nth=spec.trigger.nth,
-        times=spec.times,
-        requests=list(requests),
-    )
+    """The part of an aim that all faults share: the requests that were chosen, each time that one of them loads."""
+    return Aim(fault=label, action="hold", every=1, times=spec.times, requests=list(requests))

@@ -21,6 +21,7 @@ from testbed.experiment.watch import EngineLog, Watch
 from testbed.journal.events import ArmBegan, ArmEnded
 from testbed.journal.manifest import Golden
 from testbed.observe.collector import Collector, Read
+from testbed.plan.aims import aimed_at
 from testbed.plan.experiment import ArmPlan, ExperimentPlan
 from testbed.spec.experiment import FaultSpec
 from testbed.workload.request import PlannedRequest
@@ -118,11 +119,8 @@ def _faults(context: ArmRun, arm: ArmPlan, repetition: int) -> list[tuple[FaultS
 
 
 def _aimed_at(context: ArmRun, arm: ArmPlan, spec: FaultSpec, repetition: int) -> tuple[str, ...]:
-    return tuple(
-        request_name(context.run, arm.arm.name, repetition, str(one.index))
-        for one in context.plan.workload.requests
-        if spec.request_class is None or one.traffic_class == spec.request_class
-    )
+    chosen = aimed_at(spec, context.plan.workload.requests, arm.expected)
+    return tuple(request_name(context.run, arm.arm.name, repetition, str(index)) for index in chosen)
 
 
 def _measured(context: ArmRun, arm: ArmPlan, live: Live, repetition: int, injector: Injector) -> DriveResult:

@@ -14,12 +14,13 @@ from testbed.workload.request import PlannedRequest
 
 @dataclass(frozen=True)
 class Expected:
-    """Prompt tokens by source over the measured requests, and how many of them load from the tier."""
+    """Prompt tokens by source over the measured requests, and which of them, by index, load from the tier."""
 
     local_tokens: int
     loaded_tokens: int
     computed_tokens: int
     loads_by_class: dict[str, int]
+    loading: frozenset[int]
 
 
 def _blocks(prompt: Sequence[int], block_size: int, salt: str | None) -> list[int]:
@@ -47,6 +48,7 @@ def expect(requests: Iterable[PlannedRequest], *, block_size: int, num_blocks: i
     tier: set[int] = set()
     local = loaded = computed = 0
     loads: dict[str, int] = {}
+    loading: set[int] = set()
     for request in requests:
         names = _blocks(request.prompt, block_size, request.cache_salt)
         usable = names[:-1] if len(names) * block_size == len(request.prompt) else names
@@ -57,6 +59,7 @@ def expect(requests: Iterable[PlannedRequest], *, block_size: int, num_blocks: i
             loaded += promised * block_size
             computed += len(request.prompt) - (hits + promised) * block_size
             if promised:
+                loading.add(request.index)
                 loads[request.traffic_class] = loads.setdefault(request.traffic_class, 0) + 1
         for name in names:
             engine[name] = None
@@ -64,4 +67,4 @@ def expect(requests: Iterable[PlannedRequest], *, block_size: int, num_blocks: i
         while len(engine) > num_blocks:
             engine.popitem(last=False)
         tier.update(names)
-    return Expected(local, loaded, computed, loads)
+    return Expected(local, loaded, computed, loads, frozenset(loading))

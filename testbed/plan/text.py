@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from testbed.plan.aims import aimed_at
 from testbed.plan.colocated import Deployable
 from testbed.plan.experiment import ArmPlan, ExperimentPlan
 from testbed.workload.in_words import arrivals_text, loop_text
@@ -54,6 +55,7 @@ def _arm(one: ArmPlan, plan: ExperimentPlan) -> Iterator[str]:
         yield f"    dropped with the old kind: {', '.join(dropped)}"
     for fault in one.arm.faults:
         yield f"    fault {fault.kind}: {fault.model_dump(exclude_none=True, by_alias=True)}"
+        yield f"      strikes requests {', '.join(map(str, aimed_at(fault, plan.workload.requests, expected)))}"
 
 
 def _commands(deployables: tuple[Deployable, ...]) -> Iterator[str]:

@@ -14,7 +14,7 @@ def _pair(value: object) -> object:
 
 
 class TriggerSpec(Spec):
-    """Which loads a fault strikes: each `every`-th, or only the `nth` (from 1)."""
+    """Which loads a fault strikes, of those that the plan expects: each `every`-th, or only the `nth` (from 1)."""
 
     every: int | None = Field(default=None, ge=1)
     nth: int | None = Field(default=None, ge=1)
