@@ -30,6 +30,9 @@ check-reference:  ## rebuild the committed run's report from its journal, and co
 
 test: test-fast test-engine  ## all tests
 
+# Where the environment keeps Python from writing bytecode, each process of a test would compile our code anew.
+test-fast test-engine test-engine-all: export PYTHONDONTWRITEBYTECODE =
+
 test-fast:  ## tests that need no Ray and no engine, in two processes
 	$(BIN)/pytest -n 2 -m "not ray and not engine and not engine_all"
 

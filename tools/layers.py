@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 # A room may import what stands beside it, and itself; `journal.events` is that module alone.
 ROOMS: Mapping[str, frozenset[str]] = {
@@ -105,10 +106,17 @@ class Import:
     module: str
 
 
+@cache
+def nodes_of(source: Source) -> tuple[ast.AST, ...]:
+    """All that stands in a file; each rule reads it, and it is parsed once."""
+    return tuple(ast.walk(ast.parse(source.text)))
+
+
+@cache
 def imports_of(source: Source) -> list[Import]:
     """Every import of a file; `from a import b` gives a.b, for b may be a module."""
     found: list[Import] = []
-    for node in ast.walk(ast.parse(source.text)):
+    for node in nodes_of(source):
         if isinstance(node, ast.Import):
             found += [Import(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -185,7 +193,7 @@ def product_rule(source: Source) -> Iterator[str]:
             yield f"{source.path}:{each.line}: {source.room} may not import {product}"
     if source.room in PRODUCT_KEY_ROOMS:
         return
-    for node in ast.walk(ast.parse(source.text)):
+    for node in nodes_of(source):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and PRODUCT_KEYS.fullmatch(node.value):
             yield f"{source.path}:{node.lineno}: {source.room} may not spell {node.value}"
 
@@ -197,7 +205,7 @@ def purity_rule(source: Source) -> Iterator[str]:
     for each in imports_of(source):
         if any(each.module == name or each.module.startswith(f"{name}.") for name in IMPURE_MODULES):
             yield f"{source.path}:{each.line}: {source.room} is pure and may not import {each.module}"
-    for node in ast.walk(ast.parse(source.text)):
+    for node in nodes_of(source):
         if isinstance(node, ast.Attribute) and ast.unparse(node) == "os.environ":
             yield f"{source.path}:{node.lineno}: {source.room} is pure and may not read os.environ"
         elif isinstance(node, ast.Call) and _is_impure(node):
@@ -219,7 +227,7 @@ def clock_rule(source: Source) -> Iterator[str]:
         root, _, name = each.module.partition(".")
         if root in renamed and name and source.path != "testbed/clock.py":
             yield from _clock_use(source, each.line, each.module)
-    for node in ast.walk(ast.parse(source.text)):
+    for node in nodes_of(source):
         if isinstance(node, ast.Attribute):
             yield from _clock_use(source, node.lineno, ast.unparse(node))
         elif isinstance(node, ast.Call) and _is_without_limit(node):

@@ -1,6 +1,6 @@
 """Hold one process tree, and end all of it when its supervisor is gone, for whatever cause.
 
-    python -m testbed.deploy.leash --pipe FD --record FILE --log FILE [--remove PATH ...] -- COMMAND...
+    python -m testbed.deploy.leash --pipe FD --record FILE --log FILE --grace SECONDS [--remove PATH ...] -- COMMAND...
 
 The supervisor keeps the other end of the pipe; the kernel closes it even for a killed process, so end of file is the
 one sign that never fails. As child subreaper the leash inherits members whose parents ended, also those in sessions of
@@ -34,7 +34,6 @@ from testbed.deploy.records import LeashRecord, write
 
 PR_SET_CHILD_SUBREAPER = 36
 LOOK_EVERY_S = 1.0
-GRACE_S = 3.0
 KILL_LIMIT_S = 30.0
 NOT_FOUND = 127
 
@@ -168,7 +167,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--record", type=Path, required=True)
     parser.add_argument("--log", type=Path, required=True)
     parser.add_argument("--remove", action="append", default=[])
-    parser.add_argument("--grace", type=float, default=GRACE_S)
+    parser.add_argument("--grace", type=float, required=True)
     parser.add_argument("command", nargs="+")
     options = parser.parse_args(arguments)
     if os.getpgid(0) != os.getpid():

@@ -43,7 +43,10 @@ SOURCES = str(Path(testbed.__file__).parent.parent)
 
 @dataclass(frozen=True)
 class SupervisorOrder:
-    """What a supervisor is told. `inherited` is the environment that the component's own goes on top of."""
+    """What a supervisor is told. `inherited` is the environment that the component's own goes on top of.
+
+    `grace_s` is how long the tree may take to end when asked, before it is killed.
+    """
 
     deployment: str
     mark: str
@@ -53,6 +56,7 @@ class SupervisorOrder:
     state: Path
     lease_s: float | None
     inherited: dict[str, str]
+    grace_s: float = 3.0
 
     @property
     def log(self) -> Path:
@@ -122,7 +126,7 @@ class Supervisor:
         with self._order.log.open("ab") as log:
             leash = subprocess.Popen(
                 [sys.executable, "-m", "testbed.deploy.leash", f"--pipe={reading}", f"--record={self._leash_path}",
-                 f"--log={self._order.log}", *removed, "--", *component.command],
+                 f"--log={self._order.log}", f"--grace={self._order.grace_s}", *removed, "--", *component.command],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._order.environment(),
                 cwd=self._order.folder, pass_fds=(reading,), start_new_session=True,
             )

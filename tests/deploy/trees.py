@@ -16,6 +16,8 @@ from testbed.plan.component import Component, DeploymentPlan, Ready
 HERE = Path(__file__).parent
 NAME = "small"
 LIMIT_S = 20.0
+GRACE_S = 0.5
+"""What heeds no SIGTERM is killed after it; the small trees that do heed it end within a moment."""
 
 
 @dataclass
@@ -42,7 +44,7 @@ class Trees:
         """What a supervisor of it is told."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("TESTBED")}
         mark = f"{NAME}/{self.uid}"
-        return SupervisorOrder(NAME, mark, component, self.folder, self.temp, self.state, lease_s, inherited)
+        return SupervisorOrder(NAME, mark, component, self.folder, self.temp, self.state, lease_s, inherited, GRACE_S)
 
     def record(self, component: Component) -> DeploymentRecord:
         """The deployment as it would be written down."""
