@@ -154,7 +154,7 @@ def test_ctrl_c_ends_in_order_with_130_and_the_journal_is_kept(
 
     user = threading.Thread(target=interrupt)
     user.start()
-    code = run(VERBS, ("load", "--url", hanging.base_url, "--request-rate", "50", "--num-prompts", "900", "--isl", "5"))
+    code = run(VERBS, ("load", "--url", hanging.base_url, "--request-rate", "50", "--num-prompts", "250", "--isl", "5"))
     user.join()
     assert code == 130
     said = capsys.readouterr()

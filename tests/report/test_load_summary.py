@@ -4,12 +4,14 @@ from rich.console import Console
 
 from testbed.checks.runner import LOAD_CHECKS, check_analysis
 from testbed.checks.verdict import Verdict
+from testbed.journal.events import RequestEnded
 from testbed.journal.manifest import Limits
 from testbed.journal.run import Run
 from testbed.metrics.analysis import Analysis
 from testbed.metrics.table import summarise
 from testbed.report.load_summary import load_summary, outcome_lines
 from tests.report.test_bench_json import run_of
+from tests.synthetic import changed
 
 
 def printed(run: Run, verdicts: list[Verdict]) -> str:
@@ -24,6 +26,14 @@ def test_what_did_not_end_well_comes_first_with_its_reason() -> None:
     lines = outcome_lines(Analysis(run_of()))
     assert lines == ["4 planned = ok 3, failed 1", "  1 x failed/http_500, such as: out of memory"]
     assert printed(run_of(), []).startswith("4 planned = ok 3, failed 1")
+
+
+def test_the_commonest_reason_comes_first() -> None:
+    run = changed(run_of(), lambda one: isinstance(one, RequestEnded) and one.request_id.endswith((".0", ".1")),
+                  outcome="rejected", reason="rejected/429")
+    assert [line.split(",")[0] for line in outcome_lines(Analysis(run))[1:]] == [
+        "  2 x rejected/429", "  1 x failed/http_500",
+    ]
 
 
 def test_latencies_stand_in_both_readings_and_a_missing_one_says_so() -> None:
