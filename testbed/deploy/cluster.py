@@ -8,13 +8,15 @@ import importlib
 import math
 import os
 import secrets
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 
 from testbed.clock import polls
 from testbed.deploy.processes import alive, send
@@ -170,12 +172,20 @@ def connect(cluster: Cluster, state: Path) -> ModuleType:
         ray.shutdown()
     if cluster.own:
         _use_token()
+    handler = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(address=cluster.address, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, RuntimeError, ray.exceptions.RayError) as problem:
         raise DeployError(f"can't join the Ray at {cluster.address}: {problem}") from problem
     _silence()
+    _take_back(handler)
     return ray
+
+
+def _take_back(handler: "Callable[[int, FrameType | None], object] | int | None") -> None:
+    """Ray lets SIGTERM end a process with a code of its own: what we meant to do then would not be done."""
+    if threading.current_thread() is threading.main_thread() and handler is not None:
+        signal.signal(signal.SIGTERM, handler)
 
 
 def _use_token() -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from testbed.clock import now_s, wait_for
 from testbed.deploy.ascent import up
-from testbed.deploy.cluster import LOOPBACK
+from testbed.deploy.cluster import LOOPBACK, disconnect
 from testbed.deploy.deployment import Deployment, find_deployment
 from testbed.deploy.leftovers import leftovers
 from testbed.deploy.processes import ProcessId, alive, command_line, descendants, free_port, look, marked, table
@@ -354,3 +354,20 @@ def test_another_ray_on_the_machine_is_neither_joined_nor_touched(
     wait_for(lambda: not alive(keeper.process), limit_s=LIMIT_S, what="the end of our head")
     assert not Path(keeper.temp).exists()
     assert answers(foreign_ray)
+
+
+def test_a_process_that_is_terminated_still_does_what_it_meant_to(site: Site, terminations: list[int]) -> None:
+    # joining a cluster puts Ray's own handler in place of ours, which ends the process at once
+    disconnect()
+    site.up(site.plan(site.web("a")))
+    os.kill(os.getpid(), signal.SIGTERM)
+    wait_for(lambda: terminations == [signal.SIGTERM], limit_s=LIMIT_S, what="our own handler")
+
+
+@pytest.fixture
+def terminations() -> Iterator[list[int]]:
+    """Each SIGTERM that reaches Python."""
+    seen: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: seen.append(number))
+    yield seen
+    signal.signal(signal.SIGTERM, before)
