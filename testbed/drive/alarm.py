@@ -51,8 +51,8 @@ class Alarm:
             self._timer = self._loop.call_later(max(0.0, (at_ns - now_ns()) / 1e9), self._rung)
 
     def _set_file(self, file: int, at_ns: int | None) -> None:
-        """A time that has passed rings at once; 0 would take the alarm off."""
-        seconds, nanoseconds = (0, 0) if at_ns is None else divmod(max(at_ns, 1), _NS_PER_S)
+        """A time that has passed rings at once; 0 takes the alarm off."""
+        seconds, nanoseconds = divmod(0 if at_ns is None else at_ns, _NS_PER_S)
         setting = _Setting(_Span(0, 0), _Span(seconds, nanoseconds))
         self._system.timerfd_settime(file, _ABSOLUTE, ctypes.byref(setting), None)
 

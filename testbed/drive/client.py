@@ -9,7 +9,7 @@ import asyncio
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import httptools
 
@@ -23,26 +23,52 @@ REUSE_WITHIN_NS = 2_000_000_000
 READ_FOR_NS = 500_000
 """So long is read at a stretch, before the socket is asked again what has come."""
 FIRST_FINAL_STATUS = 200
+TRY_FOR_S = 2.0
+REST_NS = 250_000_000
+"""After a connection could not be made ahead, so long no other is tried: what is due tries for itself."""
 
 
 class Inbox:
-    """What has come in on all connections and is not yet read, in order."""
+    """What has come in on all connections and is not yet read, in order.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, on_over: Callable[[Exchange, "Connection"], None]) -> None:
+    Little is read as it comes. Of a crowd only as much as a stretch allows; the rest waits until all have their stamps.
+    The loop's own time stands still while it hands over what one look at the sockets has found.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, on_over: Callable[[Exchange, "Connection"], None],
+        on_bug: Callable[[BaseException], None],
+    ) -> None:
         self._loop = loop
         self.on_over = on_over
+        self._on_bug = on_bug
         self._waiting: deque[tuple[Connection, bytes | None, int]] = deque()
-        self._is_due = False
+        self._look_s = 0.0
+        self._look_began_ns = 0
         self._is_closed = False
 
     def put(self, connection: "Connection", data: bytes | None, at_ns: int) -> None:
         """Bytes that came at `at_ns`; None for the end of the connection."""
         if self._is_closed:
             return
-        self._waiting.append((connection, data, at_ns))
-        if not self._is_due:
-            self._is_due = True
+        if self._waiting:
+            self._waiting.append((connection, data, at_ns))
+            return
+        look_s = self._loop.time()
+        if look_s != self._look_s:
+            self._look_s, self._look_began_ns = look_s, at_ns
+        if at_ns - self._look_began_ns < READ_FOR_NS:
+            self._read_at_once(connection, data, at_ns)
+        else:
+            self._waiting.append((connection, data, at_ns))
             self._loop.call_soon(self._read_some)
+
+    def _read_at_once(self, connection: "Connection", data: bytes | None, at_ns: int) -> None:
+        try:
+            connection.read(data, at_ns)
+        except OSError as bug:
+            # It is none of the socket's, for which the event loop would take it.
+            self._on_bug(bug)
 
     def close(self) -> None:
         """Read nothing more."""
@@ -52,17 +78,18 @@ class Inbox:
     def read_all(self) -> None:
         """Read what is here, so that nothing is judged without what has come."""
         while self._waiting:
-            connection, data, at_ns = self._waiting.popleft()
-            connection.read(data, at_ns)
+            self._read_one()
 
     def _read_some(self) -> None:
         until_ns = now_ns() + READ_FOR_NS
         while self._waiting and now_ns() < until_ns:
-            connection, data, at_ns = self._waiting.popleft()
-            connection.read(data, at_ns)
-        self._is_due = bool(self._waiting)
-        if self._is_due:
+            self._read_one()
+        if self._waiting:
             self._loop.call_soon(self._read_some)
+
+    def _read_one(self) -> None:
+        connection, data, at_ns = self._waiting.popleft()
+        connection.read(data, at_ns)
 
 
 class Connection(asyncio.Protocol):
@@ -132,7 +159,7 @@ class Connection(asyncio.Protocol):
             self._parser.feed_data(data)
         except httptools.HttpParserCallbackError as found:
             # What one of the methods below raised is a bug of ours.
-            raise found.__context__ or found
+            raise (found.__context__ or found) from None
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as found:
             problem = found
         if pieces:
@@ -187,6 +214,7 @@ class Connections:
         self._idle: deque[Connection] = deque()
         self._making: set[asyncio.Task[None]] = set()
         self._open = 0
+        self._rest_until_ns = 0
         self.peak_open = 0
 
     def take(self) -> Connection | None:
@@ -230,6 +258,8 @@ class Connections:
         oldest_ns = now_ns() - REUSE_WITHIN_NS
         while self._idle and (self._idle[0].closed or self._idle[0].idle_since_ns < oldest_ns):
             self._idle.popleft().abort()
+        if now_ns() < self._rest_until_ns:
+            return
         for _ in range(min(count - len(self._idle) - len(self._making), at_most_new)):
             task = asyncio.get_running_loop().create_task(self._make_idle())
             self._making.add(task)
@@ -240,6 +270,7 @@ class Connections:
             connection = await self.make()
         except OSError:
             # A request that needs it will meet the same trouble, and has an outcome to show it.
+            self._rest_until_ns = now_ns() + REST_NS
             return
         connection.release()
         self._idle.append(connection)
@@ -255,11 +286,19 @@ class Connections:
 def look_up(endpoint: Endpoint) -> tuple[str, int]:
     """The address of the server, looked up once, so that no request waits for it.
 
+    Of several the first one that takes a connection: a name such as localhost may have one that nobody listens at.
     Raises: RunError if the name is unknown.
     """
     try:
         found = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
     except OSError as problem:
         raise RunError(f"{endpoint.host} is unknown: {problem}", where=endpoint.base_url) from problem
-    host, port = found[0][4][:2]
+    taking = (one for one in found if len(found) == 1 or _takes_connections(one[0], one[4]))
+    host, port = next(taking, found[0])[4][:2]
     return str(host), int(port)
+
+
+def _takes_connections(family: int, address: tuple[Any, ...]) -> bool:
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.settimeout(TRY_FOR_S)
+        return probe.connect_ex(address) == 0

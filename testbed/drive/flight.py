@@ -7,7 +7,8 @@ short stretches, between which the sockets are asked what has come.
 import asyncio
 import gc
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,20 +55,23 @@ class Terms:
     tell: Callable[[Standing], None]
 
 
-def fly(share: Share, route: Route, recorder: Recorder, terms: Terms, zero_at_ns: int) -> Tally:
-    """Send all of `share` at its times and return when each request has ended; blocks the calling thread.
-
-    Objects that are there before are left alone by the garbage collector meanwhile, since looking through a large plan
-    takes longer than a request may be late.
-    """
+@contextmanager
+def collected() -> Iterator[None]:
+    """Within it the garbage collector leaves alone what is there before: looking through a large plan takes longer than
+    a request may be late."""
     gc.collect()
     gc.freeze()
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            flight = _Flight(share, route, recorder, terms, runner.get_loop())
-            return runner.run(flight.run(zero_at_ns))
+        yield
     finally:
         gc.unfreeze()
+
+
+def fly(share: Share, route: Route, recorder: Recorder, terms: Terms, zero_at_ns: int) -> Tally:
+    """Send all of `share` at its times and return when each request has ended; blocks the calling thread."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        flight = _Flight(share, route, recorder, terms, runner.get_loop())
+        return runner.run(flight.run(zero_at_ns))
 
 
 class _Flight:
@@ -81,7 +85,7 @@ class _Flight:
         self._terms = terms
         self._loop = loop
         self._head = route.endpoint.head(route.path)
-        self._inbox = Inbox(loop, self._on_over)
+        self._inbox = Inbox(loop, self._on_over, self._fail)
         self._connections = Connections(route.endpoint, route.address, self._inbox)
         self._connects_per_beat = TLS_CONNECTS_PER_BEAT if route.endpoint.is_secure else CONNECTS_PER_BEAT
         self._flying: dict[int, Exchange] = {}

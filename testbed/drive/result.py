@@ -38,8 +38,8 @@ class DriveResult:
     `counts` has each outcome; its sum is `planned`. A lag is sent minus scheduled. `loop_stall_max_s` is the longest
     time by which the client's own loop was held up, and `loop_stall_count` how often that was above STALL_LIMIT_S.
     `peak_open` is the most requests on the wire at once; with several workers the sum of theirs. `client_cpu_s` is the
-    CPU time of all client processes from zero to the end; where there are no workers, all else that this process did is
-    in it. `warnings` are what was seen before the start and does not forbid it.
+    CPU time of all processes that send, from zero to the end; without workers all else that this process did is in it.
+    `warnings` are what was seen before the start and does not forbid it.
     """
 
     zero_at_ns: int

@@ -7,6 +7,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TypedDict, Unpack
 
 from testbed.clock import now_ns
@@ -14,7 +15,7 @@ from testbed.drive.body import body_of, path_of
 from testbed.drive.client import look_up
 from testbed.drive.crew import Crew
 from testbed.drive.endpoint import Endpoint, check_request_id
-from testbed.drive.flight import Route, Terms, fly
+from testbed.drive.flight import Route, Terms, collected, fly
 from testbed.drive.handles import check_handles, free_handles
 from testbed.drive.options import DEFAULTS, DriveOptions, Wording
 from testbed.drive.orders import Order, Stop
@@ -108,7 +109,7 @@ class _Launch:
             options.max_concurrency, options.keep_in_flight_on_stop, self._stop_asked, self._drop_asked,
             tell=lambda standing: self._tell([standing]),
         )
-        with Recorder(self._journal) as recorder:
+        with Recorder(self._journal) as recorder, collected():
             self._set_zero()
             return [fly(self._shares[0], self._route, recorder, terms, self.zero_at_ns)]
 
@@ -129,7 +130,7 @@ class _Launch:
             journal_folder=str(self._journal.path.parent.resolve()), journal_name=f"client{number}", arm=arm,
             repetition=repetition, max_concurrency=self._options.concurrency_of(number, len(self._shares)),
             keep_in_flight_on_stop=self._options.keep_in_flight_on_stop, api_key=endpoint.api_key,
-            ca_file=endpoint.ca_file,
+            ca_file=None if endpoint.ca_file is None else str(Path(endpoint.ca_file).resolve()),
         )
 
     def _set_zero(self) -> None:

@@ -7,6 +7,7 @@ it stands. Where stdin ends, whoever started it is gone: it drops what is in fli
 import os
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import msgspec
 
 from testbed.clock import sleep_s
 from testbed.drive.endpoint import Endpoint
-from testbed.drive.flight import Route, Terms, fly
+from testbed.drive.flight import Route, Terms, collected, fly
 from testbed.drive.orders import FromWorker, Go, IsReady, Order, Stop, ToWorker, Trouble
 from testbed.drive.record import Recorder
 from testbed.drive.share import open_share
@@ -23,6 +24,7 @@ from testbed.journal.writer import JournalWriter
 
 END_WITHIN_S = 5.0
 """So long may a worker take to end in good order once it is alone."""
+READ_BYTES = 65536
 
 
 class Heard:
@@ -40,9 +42,9 @@ class Heard:
         """What is in flight is to be ended."""
         return self._drop.is_set()
 
-    def listen(self) -> None:
-        """Until stdin ends; then make sure that this process does."""
-        for line in sys.stdin.buffer:
+    def listen(self, lines: Iterator[bytes]) -> None:
+        """Until the lines end; then make sure that this process does."""
+        for line in lines:
             said = msgspec.json.decode(line, type=ToWorker)
             if isinstance(said, Stop):
                 self._stop.set()
@@ -60,29 +62,39 @@ def say(message: FromWorker) -> None:
     sys.stdout.buffer.flush()
 
 
-def _next(kind: type[Order] | type[Go]) -> ToWorker | None:
-    """The next line of stdin, which is of this kind; None where there is none any more."""
-    line = sys.stdin.buffer.readline()
-    return msgspec.json.decode(line, type=kind) if line else None
+def lines_of(file: int) -> Iterator[bytes]:
+    """The lines that a descriptor gives. A thread that waits here holds no lock that the end of this process needs."""
+    rest = b""
+    while piece := os.read(file, READ_BYTES):
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from lines
+
+
+def _next(kind: type[Order] | type[Go], lines: Iterator[bytes]) -> ToWorker | None:
+    """The next line, which is of this kind; None where there is none any more."""
+    line = next(lines, None)
+    return None if line is None else msgspec.json.decode(line, type=kind)
 
 
 def work() -> None:
     """Do what one order says."""
-    order = _next(Order)
+    lines = lines_of(sys.stdin.fileno())
+    order = _next(Order, lines)
     if not isinstance(order, Order):
         return
     endpoint = Endpoint(order.base_url, order.model, api_key=order.api_key, ca_file=order.ca_file)
     with (
         open_share(order.items, order.bodies, order.count) as share,
         closing(JournalWriter(Path(order.journal_folder), order.journal_name)) as journal,
+        collected(),
     ):
         journal.enter(order.arm, order.repetition)
         say(IsReady())
-        go = _next(Go)
+        go = _next(Go, lines)
         if not isinstance(go, Go):
             return
         heard = Heard()
-        threading.Thread(target=heard.listen, name="stdin", daemon=True).start()
+        threading.Thread(target=heard.listen, args=(lines,), name="stdin", daemon=True).start()
         terms = Terms(
             order.max_concurrency, order.keep_in_flight_on_stop, heard.stop_asked, heard.drop_asked, tell=say
         )

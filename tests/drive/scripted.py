@@ -61,7 +61,8 @@ def serving(answer: Answer, tls: ssl.SSLContext | None = None) -> Iterator[Scrip
     server = Scripted(f"{'https' if tls else 'http'}://127.0.0.1:{listener.getsockname()[1]}")
     loop = uvloop.new_event_loop()
     ended = asyncio.Event()
-    thread = threading.Thread(target=loop.run_until_complete, args=(_serve(server, answer, listener, tls, ended),))
+    serve = _serve(server, answer, listener, tls, ended)
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve,), daemon=True)
     thread.start()
     try:
         yield server

@@ -11,6 +11,7 @@ from statistics import median
 import pytest
 
 from testbed.clock import now_ns, sleep_s
+from testbed.drive.client import Connection, Connections
 from testbed.drive.endpoint import Endpoint
 from testbed.drive.schedule import DriveOptions, Progress, drive
 from testbed.errors import RunError
@@ -104,9 +105,9 @@ def test_a_stalled_server_delays_no_send_and_hides_no_wait(driven: Driver) -> No
     assert isinstance(run.result.send_lag_p50_s, float)
     assert run.result.send_lag_p50_s < PAUSE_LIMIT_S / 2
     waits_s = [(one.first_token_at_ns or 0) - one.scheduled_at_ns for one in run.ended.values()]
-    # those due at 0.20, 0.22 .. 0.68 are freed at 0.70: the first waits 0.5 s, and 15 of them above 0.2 s
-    assert max(waits_s) / 1e9 == pytest.approx(0.5, abs=PAUSE_LIMIT_S)
-    assert 12 <= sum(wait / 1e9 > 0.2 for wait in waits_s) <= 28
+    # those due at 0.20, 0.22 .. 0.68 are freed at 0.70 or later: the first waits 0.5 s, and 15 of them above 0.2 s
+    assert max(waits_s) / 1e9 > 0.49
+    assert sum(wait / 1e9 > 0.2 for wait in waits_s) >= 12
 
 
 def test_three_hundred_requests_at_once_are_all_on_the_wire_at_once(driven: Driver) -> None:
@@ -124,18 +125,19 @@ def test_three_hundred_requests_at_once_are_all_on_the_wire_at_once(driven: Driv
     assert run.result.counts["ok"] == 300
     assert run.result.peak_open == 300
     assert isinstance(run.result.send_lag_p99_s, float)
+    assert 0 < run.result.client_cpu_s < 10
 
 
 def test_the_deadline_counts_from_the_scheduled_time(driven: Driver) -> None:
     with serving(always("hang")) as server:
-        run = driven(server.base_url, [request(0, 0.1, timeout_s=0.3)])
+        run = driven(server.base_url, [request(0, 0.05, timeout_s=0.25)])
     assert run.reasons() == {"timed_out/no_token": 1}
-    assert 0.4 <= run.ended_s(0) < 0.4 + PAUSE_LIMIT_S
+    assert 0.3 <= run.ended_s(0) < 0.3 + PAUSE_LIMIT_S
 
 
 def test_a_deadline_within_the_stream_keeps_what_had_come(driven: Driver) -> None:
     with serving(always(SSE_HEAD + token(1), token(2), "hang")) as server:
-        run = driven(server.base_url, [request(0, timeout_s=0.4)])
+        run = driven(server.base_url, [request(0, timeout_s=0.3)])
     assert run.reasons() == {"timed_out/in_stream": 1}
     assert run.ended[0].token_ids == [1, 2]
 
@@ -150,24 +152,24 @@ def test_an_answer_that_waits_to_be_read_when_the_deadline_passes_is_not_late(
     assert run.reasons() == {"ok": 1}
 
 
-def test_it_is_told_how_long_the_loop_was_held_up(driven: Driver) -> None:
+def test_it_is_told_how_long_the_loop_was_held_up_also_at_the_very_end(driven: Driver) -> None:
     def hold(progress: Progress) -> None:
-        if not held:
-            held.append(now_ns())
+        if progress.in_flight and not may_answer.is_set():
+            may_answer.set()
             sleep_s(0.2)
 
-    held: list[int] = []
-    with serving(always(whole(1))) as server:
-        run = driven(server.base_url, [request(0), request(1, 0.4)], on_progress=hold)
-    assert 0.18 < run.result.loop_stall_max_s < 0.2 + PAUSE_LIMIT_S
+    may_answer = threading.Event()
+    with serving(always(may_answer, whole(1))) as server:
+        run = driven(server.base_url, [request(0)], on_progress=hold)
+    assert run.result.loop_stall_max_s > 0.18
     assert run.result.loop_stall_count >= 1
 
 
 def test_no_request_leaves_before_its_time(driven: Driver) -> None:
     with serving(always(whole(1))) as server:
-        run = driven(server.base_url, [request(index, index * 0.00137) for index in range(300)])
+        run = driven(server.base_url, [request(index, index * 0.00137) for index in range(100)])
     assert all(one.sent_at_ns >= one.scheduled_at_ns for one in run.sent.values())
-    assert [round(run.scheduled_s(index), 6) for index in (0, 1, 299)] == [0.0, 0.00137, 0.40963]
+    assert [round(run.scheduled_s(index), 6) for index in (0, 1, 99)] == [0.0, 0.00137, 0.13563]
 
 
 def test_a_connection_is_used_again(driven: Driver) -> None:
@@ -200,21 +202,16 @@ def test_all_is_planned_in_the_journal_before_the_zero_is_told_and_none_is_sent_
 
 def test_progress_tells_where_the_drive_stands(driven: Driver) -> None:
     told: list[Progress] = []
-    requests = [request(index, 0.0 if index < 3 else 0.4) for index in range(4)]
-    with serving(always(0.2, whole(1))) as server:
+    requests = [request(index, 0.0 if index < 3 else 0.2) for index in range(4)]
+    with serving(always(0.15, whole(1))) as server:
         driven(server.base_url, requests, on_progress=told.append)
     amid = next(one for one in told if one.in_flight == 3)
     assert (amid.planned, amid.asked, amid.sent, amid.ended, amid.counts["ok"]) == (4, 3, 3, 0, 0)
     assert amid.ttft_p50_s == Missing("no token has come yet")
     last = told[-1]
     assert (last.asked, last.sent, last.ended, last.in_flight, last.counts["ok"]) == (4, 4, 4, 0, 4)
-    assert last.ttft_p50_s == pytest.approx(0.2, abs=PAUSE_LIMIT_S)
-
-
-def test_the_clients_own_work_is_counted(driven: Driver) -> None:
-    with serving(always(whole(1))) as server:
-        run = driven(server.base_url, [request(index, index * 0.002) for index in range(100)])
-    assert 0 < run.result.client_cpu_s < 10
+    assert isinstance(last.ttft_p50_s, float)
+    assert 0.15 < last.ttft_p50_s < 0.15 + PAUSE_LIMIT_S
 
 
 def test_nobody_at_the_address_is_a_failure_to_connect(driven: Driver) -> None:
@@ -224,6 +221,20 @@ def test_nobody_at_the_address_is_a_failure_to_connect(driven: Driver) -> None:
     assert run.reasons() == {"failed/connect": 2}
     assert run.sent == {}
     assert run.result.send_lag_p50_s == Missing("0 requests were sent, this needs 1")
+
+
+def test_a_server_that_takes_no_connection_is_not_stormed(driven: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    async def refused(_: Connections) -> Connection:
+        tried.append(now_ns())
+        raise ConnectionRefusedError("nobody listens")
+
+    monkeypatch.setattr(Connections, "make", refused)
+    run = driven("http://127.0.0.1:1", [request(index, 0.2) for index in range(10)])
+    assert run.reasons() == {"failed/connect": 10}
+    # one by each request, and of those made ahead one round of ten in each quarter of a second
+    assert 10 < len(tried) <= 30
 
 
 RAW_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"

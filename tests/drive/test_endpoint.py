@@ -1,5 +1,6 @@
 """Addresses, keys and plain questions: one answer, or an error in the words of the server."""
 
+import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -100,6 +101,17 @@ def test_a_certificate_that_is_not_trusted_is_a_failure_to_connect(driven: Drive
     run = driven(Endpoint(secure.base_url, "m"), [request(0)])
     assert run.reasons() == {"failed/connect": 1}
     assert "certificate verify failed" in str(run.ended[0].error).lower()
+
+
+def test_of_the_addresses_of_a_name_the_one_that_listens_is_taken(
+    driven: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(lambda post: (whole(1),)) as server:
+        port = int(server.base_url.rpartition(":")[2])
+        two = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (host, port)) for host in ("127.0.0.2", "127.0.0.1")]
+        monkeypatch.setattr("testbed.drive.client.socket.getaddrinfo", lambda *_, **__: two)
+        run = driven(f"http://localhost:{port}", [request(0)])
+    assert run.reasons() == {"ok": 1}
 
 
 def test_a_file_of_certificates_that_is_not_there_is_named() -> None:

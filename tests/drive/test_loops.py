@@ -18,13 +18,13 @@ def always(*steps: Step) -> Callable[[Post], tuple[Step, ...]]:
 
 
 def test_a_turn_is_due_when_the_answer_before_it_is_there_and_read(driven: Driver) -> None:
-    requests = [request(0), request(1, 0.01, after=0, think_s=0.05), request(2, 0.4, after=0)]
-    with serving(always(0.1, whole())) as server:
+    requests = [request(0), request(1, 0.01, after=0, think_s=0.05), request(2, 0.3, after=0)]
+    with serving(always(0.05, whole())) as server:
         run = driven(server.base_url, requests)
     assert run.reasons() == {"ok": 3}
     # 1: the end of 0 and 50 ms; 2: its own time, which is later
     assert run.scheduled_s(1) == pytest.approx(run.ended_s(0) + 0.05, abs=1e-6)
-    assert run.scheduled_s(2) == 0.4
+    assert run.scheduled_s(2) == 0.3
     assert run.ended[1].sent_at_ns is not None
     assert run.ended[1].sent_at_ns >= run.ended[1].scheduled_at_ns
 
@@ -63,12 +63,12 @@ def test_a_place_that_was_free_before_changes_no_time(driven: Driver) -> None:
     assert [run.scheduled_s(index) for index in range(2)] == [0.0, PAUSE_LIMIT_S]
 
 
-def test_thousands_whose_deadline_has_passed_are_counted_and_none_is_sent(driven: Driver) -> None:
-    # the first answer takes all the time there is; the others have 1 ms from when its place is free
-    requests = [request(index, timeout_s=0.2 if index == 0 else 0.0) for index in range(3000)]
+def test_hundreds_whose_deadline_has_passed_are_counted_and_none_is_sent(driven: Driver) -> None:
+    # the first answer never comes; the others have no time at all once its place is free
+    requests = [request(index, timeout_s=0.2 if index == 0 else 0.0) for index in range(1000)]
     with serving(always("hang")) as server:
         run = driven(server.base_url, requests, options=DriveOptions(max_concurrency=1))
-    assert run.reasons() == {"timed_out/no_token": 1, "not_sent/deadline_passed": 2999}
+    assert run.reasons() == {"timed_out/no_token": 1, "not_sent/deadline_passed": 999}
     assert len(server.posts) == 1
 
 

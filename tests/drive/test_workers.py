@@ -5,21 +5,29 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
+import msgspec
 import psutil
 import pytest
 
-from testbed.clock import wait_for
+from testbed.clock import now_ns, wait_for
 from testbed.drive.endpoint import Endpoint
 from testbed.drive.options import DriveOptions
+from testbed.drive.orders import FromWorker, Go, IsReady, Order, Stop, ToWorker
+from testbed.drive.pace import Standing, Tally
 from testbed.drive.result import Progress
+from testbed.drive.share import Share, written_share
 from testbed.errors import RunError
-from testbed.journal.events import RequestSent
-from tests.drive.conftest import Driver, events_of, request
+from testbed.journal.events import RequestEnded, RequestSent
+from tests.drive.conftest import Driver, events_of, name_of, request
 from tests.drive.scripted import Scripted, serving, whole
 
 KEY = "a key that is made up"
+Said = TypeVar("Said", IsReady, Standing, Tally)
 
 
 def children() -> list[int]:
@@ -28,7 +36,6 @@ def children() -> list[int]:
 
 
 def test_workers_send_each_request_once_at_its_time(driven: Driver, tmp_path: Path) -> None:
-    """Three drives with 2 workers would be slow to start, so one shows all that several processes must keep."""
     told: list[Progress] = []
     requests = [request(index, index * 0.005) for index in range(40)] + [request(40, 0.1, after=3), request(41, 0.3)]
     with serving(lambda post: (0.02, whole(1))) as server:
@@ -83,30 +90,74 @@ def test_a_stop_reaches_the_workers(driven: Driver) -> None:
     assert run.reasons() == {"cancelled/no_token": 2, "not_sent/interrupted": 2}
 
 
-STARTER = """
-import os, sys
-from pathlib import Path
-from testbed.drive.schedule import DriveOptions, drive
-from testbed.drive.endpoint import Endpoint
-from testbed.journal.writer import JournalWriter
-from tests.drive.conftest import name_of, request
-drive(
-    [request(0), request(1)], Endpoint(sys.argv[1], "m"), JournalWriter(Path(sys.argv[2]), "drive"),
-    request_id=name_of, options=DriveOptions(workers=2),
-)
-"""
+def test_a_worker_for_which_nothing_is_left_is_not_started(driven: Driver) -> None:
+    with serving(lambda post: (whole(1),)) as server:
+        run = driven(server.base_url, [request(0), request(2)], options=DriveOptions(workers=2))
+    assert {one.pid for one in run.events} == {os.getpid()}
 
 
-def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
-    with serving(lambda post: ("hang",)) as server:
-        starter = subprocess.Popen([sys.executable, "-c", STARTER, server.base_url, str(tmp_path)])
-        try:
-            wait_for(lambda: len(server.posts) == 2, limit_s=20, what="both workers to send")
-        finally:
-            starter.kill()
-            starter.wait(10)
-        wait_for(lambda: all_gone(server), limit_s=10, what="the workers to let go")
+class Direct:
+    """One worker process, talked to without a drive."""
+
+    def __init__(self, share: Share, server: Scripted, folder: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "testbed.drive.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            pass_fds=share.files,
+        )
+        items, bodies = (f"/dev/fd/{number}" for number in share.files)
+        host, _, port = server.base_url.removeprefix("http://").partition(":")
+        self.say(Order(
+            items=items, bodies=bodies, count=share.count, base_url=server.base_url, model="m",
+            address=(host, int(port)), path="/v1/completions", journal_folder=str(folder), journal_name="client0",
+            arm="arm", repetition=0, keep_in_flight_on_stop=True,
+        ))
+
+    def say(self, message: ToWorker) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(msgspec.json.encode(message) + b"\n")
+        self.process.stdin.flush()
+
+    def hear(self, kind: type[Said]) -> Said:
+        """The next message of this kind."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            said = msgspec.json.decode(line, type=FromWorker)
+            if isinstance(said, kind):
+                return said
+        raise AssertionError("the worker has ended")
 
 
-def all_gone(server: Scripted) -> bool:
-    return all(post.is_gone for post in server.posts)
+@contextmanager
+def direct(server: Scripted, folder: Path) -> Iterator[Direct]:
+    """A worker in flight with one request that hangs and one that is far off."""
+    with written_share([request(0), request(1, 30.0)], name_of, lambda one: b"{}") as share:
+        worker = Direct(share, server, folder)
+        with worker.process:
+            try:
+                worker.hear(IsReady)
+                worker.say(Go(now_ns()))
+                wait_for(lambda: len(server.posts) == 1, limit_s=20, what="the worker to send")
+                yield worker
+            finally:
+                worker.process.kill()
+
+
+def test_a_worker_waits_for_what_is_in_flight_until_it_is_told_to_drop_it(tmp_path: Path) -> None:
+    with serving(lambda post: ("hang",)) as server, direct(server, tmp_path) as worker:
+        worker.say(Stop(drop=False))
+        assert worker.hear(Standing).in_flight == 1
+        worker.say(Stop(drop=True))
+        tally = worker.hear(Tally)
+        assert worker.process.wait(10) == 0
+    assert (tally.counts, tally.interrupted) == ({"cancelled": 1, "not_sent": 1}, True)
+
+
+def test_a_worker_whose_stdin_ends_drops_all_and_ends(tmp_path: Path) -> None:
+    with serving(lambda post: ("hang",)) as server, direct(server, tmp_path) as worker:
+        assert worker.process.stdin is not None
+        worker.process.stdin.close()
+        assert worker.hear(Tally).counts == {"cancelled": 1, "not_sent": 1}
+        worker.process.wait(10)
+    assert server.posts[0].is_gone
+    reasons = {one.reason for one in events_of(tmp_path) if isinstance(one, RequestEnded)}
+    assert reasons == {"cancelled/no_token", "not_sent/interrupted"}
