@@ -1,7 +1,7 @@
 """The lines of the table, each for one tool in one placement, measured once. What could not be measured is said."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,10 +16,10 @@ BURST = ("--burst", "--ttft-ms", "0")
 PACED = ("--ttft-ms", "20", "--itl-ms", "5")
 BURST_TOKENS, PACED_TOKENS = 8, 64
 LAG_LIMIT_S = 0.005
-LAG_RATES = (50.0, 100.0, 400.0)
+LAG_RATES, COST_RATES = (50.0, 100.0, 400.0), (100.0, 400.0)
 SECONDS, LEAST_REQUESTS = 4.0, 200
 PACED_FEW, PACED_MANY = (200, 25.0), (800, 100.0)
-MEMORY_REQUESTS, MEMORY_RPS = 8_000, 400.0
+MEMORY_REQUESTS, MEMORY_RPS = (1_600, 8_000), 400.0
 CLOSE_ENOUGH, LOWEST_RPS, MOST_RUNS = 1.15, 20.0, 9
 
 Values = Mapping[str, float | Missing]
@@ -27,49 +27,71 @@ Talk = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Bench:
-    """One tool in one placement."""
+class Extent:
+    """How much is measured: `lag_rates` of burst answers, and beside rate and lag the costs and errors, and memory."""
 
-    what: Installed
-    placement: Placement
-    tokenizer: Path
-    talk: Talk
+    lag_rates: tuple[float, ...]
+    costs: bool
+    memory: bool
+
+
+class Bench:
+    """One tool in one placement, for one repeat."""
+
+    def __init__(self, what: Installed, placement: Placement, tokenizer: Path, talk: Talk) -> None:
+        self.tool = what.tool
+        self.talk = talk
+        self._what = what
+        self._placement = placement
+        self._tokenizer = tokenizer
+        self._bursts: dict[float, Measured] = {}
+        self.others: list[float] = []
 
     def run(self, requests: int, rate_rps: float, tokens: int, stub: tuple[str, ...]) -> Measured:
         """One job; see run_once."""
-        job = Job("", requests, rate_rps, tokens, Path(), self.tokenizer)
-        done = run_once(self.what, job, stub, self.placement)
-        p99_ms = f", lag p99 {done.lag_s(0.99) * 1e3:.2f} ms" if self.what.tool.open_loop else ""
-        who = f"{self.what.tool.name}, {self.placement.name}"
-        self.talk(f"{who}: {requests} at {rate_rps:g}/s took {done.wall_s:.1f} s, CPU {done.cpu_s:.2f} s{p99_ms}")
+        job = Job("", requests, rate_rps, tokens, Path(), self._tokenizer)
+        done = run_once(self._what, job, stub, self._placement)
+        p99_ms = f", lag p99 {done.lag_s(0.99) * 1e3:.2f} ms" if self.tool.open_loop else ""
+        self.others.append(done.others_ratio)
+        who = f"{self.tool.name}, {self._placement.name}"
+        used = f"took {done.wall_s:.1f} s, CPU {done.cpu_s:.2f} s, others {done.others_ratio:.0%}"
+        self.talk(f"{who}: {requests} at {rate_rps:g}/s {used}{p99_ms}")
         return done
 
     def burst(self, rate_rps: float) -> Measured:
-        """Some seconds of answers that come in one piece."""
-        seconds = max(SECONDS, math.ceil(LEAST_REQUESTS / rate_rps))
-        return self.run(round(rate_rps * seconds), rate_rps, BURST_TOKENS, BURST)
+        """Some seconds of answers that come in one piece; once for each rate."""
+        if rate_rps not in self._bursts:
+            seconds = max(SECONDS, math.ceil(LEAST_REQUESTS / rate_rps))
+            self._bursts[rate_rps] = self.run(round(rate_rps * seconds), rate_rps, BURST_TOKENS, BURST)
+        return self._bursts[rate_rps]
 
 
-def measure(bench: Bench, first_rps: float, *, narrow: bool, whole: bool) -> dict[str, float | Missing]:
-    """All lines once; without `whole` those about rate and lag alone.
+def measure(bench: Bench, first_rps: float, *, narrow: bool, extent: Extent) -> dict[str, float | Missing]:
+    """All lines of `extent` once. What breaks is said in a line of its own, "problem".
 
     The search for the rate begins at `first_rps`; with `narrow` that is near to what it will be.
     """
+    parts: list[Callable[[], Values]] = [
+        lambda: _lags(bench, extent.lag_rates), lambda: _rate(bench, first_rps, narrow),
+    ]
+    if extent.costs:
+        parts += [lambda: _burst_cost(bench), lambda: _paced(bench)]
+    if extent.memory:
+        parts.append(lambda: _memory(bench))
     values: dict[str, float | Missing] = {}
-    parts: list[Callable[[], Values]] = [lambda: _rate(bench, first_rps, narrow), lambda: _bursts(bench)]
-    if whole:
-        parts += [lambda: _paced(bench)]
     for part in parts:
         try:
             values |= part()
         except RunError as problem:
-            bench.talk(f"{bench.what.tool.name}: {problem}")
+            bench.talk(f"{bench.tool.name}: {problem}")
             values["problem"] = Missing(problem.message)
+    if bench.others:
+        values["others_percent"] = float(np.median(bench.others)) * 100
     return values
 
 
 def _rate(bench: Bench, first_rps: float, narrow: bool) -> Values:
-    if not bench.what.tool.open_loop:
+    if not bench.tool.open_loop:
         done = bench.run(20_000, first_rps, BURST_TOKENS, BURST)
         return {"highest_rps": done.received_rps()}
     return {"highest_rps": highest_rps(lambda rate: bench.burst(rate).lag_s(0.99) <= LAG_LIMIT_S, first_rps, narrow)}
@@ -106,34 +128,31 @@ def _holds(holds: Callable[[float], bool], rate: float) -> bool:
         return False  # it could not even end in time; run_once has said so
 
 
-def _bursts(bench: Bench) -> Values:
-    """Lags at the set rates, and what a request costs: the difference between two runs, so without the start."""
-    done = {rate: bench.burst(rate) for rate in LAG_RATES}
-    values: dict[str, float | Missing] = {}
-    for rate, one in done.items():
-        for q in (0.5, 0.99):
-            lag_ms = one.lag_s(q) * 1e3 if bench.what.tool.open_loop else Missing("it has no schedule")
-            values[f"lag_p{q * 100:.0f}_ms_at_{rate:g}"] = lag_ms
-    few, many = done[LAG_RATES[1]], done[LAG_RATES[2]]
-    values["cpu_s_per_1000"] = _slope(many.cpu_s - few.cpu_s, many.job.requests - few.job.requests, 1e3)
-    return values
+def _lags(bench: Bench, rates: Sequence[float]) -> Values:
+    if not bench.tool.open_loop:
+        return {}
+    return {
+        f"lag_p{q * 100:.0f}_ms_at_{rate:g}": bench.burst(rate).lag_s(q) * 1e3 for rate in rates for q in (0.5, 0.99)
+    }
 
 
-def _slope(more: float, of: int, per: float) -> float:
-    return more / of * per
+def _burst_cost(bench: Bench) -> Values:
+    """What a request costs: the difference between two runs, so without the start."""
+    few, many = (bench.burst(rate) for rate in COST_RATES)
+    return {"cpu_s_per_1000": (many.cpu_s - few.cpu_s) / (many.job.requests - few.job.requests) * 1e3}
 
 
 def _paced(bench: Bench) -> Values:
     few = bench.run(*PACED_FEW, PACED_TOKENS, PACED)
     many = bench.run(*PACED_MANY, PACED_TOKENS, PACED)
     chunks = (many.job.requests - few.job.requests) * PACED_TOKENS
-    values: dict[str, float | Missing] = {"cpu_us_per_chunk": _slope(many.cpu_s - few.cpu_s, chunks, 1e6)}
-    values |= errors_ms(few)
-    long = bench.run(MEMORY_REQUESTS, MEMORY_RPS, BURST_TOKENS, BURST)
-    short = bench.run(round(MEMORY_RPS * SECONDS), MEMORY_RPS, BURST_TOKENS, BURST)
+    return {"cpu_us_per_chunk": (many.cpu_s - few.cpu_s) / chunks * 1e6, **errors_ms(few)}
+
+
+def _memory(bench: Bench) -> Values:
+    short, long = (bench.run(requests, MEMORY_RPS, BURST_TOKENS, BURST) for requests in MEMORY_REQUESTS)
     grown_mib = (long.peak_bytes - short.peak_bytes) / 2**20
-    values["mib_per_100k"] = _slope(grown_mib, long.job.requests - short.job.requests, 1e5)
-    return values
+    return {"mib_per_100k": grown_mib / (long.job.requests - short.job.requests) * 1e5}
 
 
 def errors_ms(done: Measured) -> Values:

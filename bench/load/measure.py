@@ -18,7 +18,7 @@ from bench.load.tool import Job, Report, Tool
 from testbed.clock import now_s, polls
 from testbed.errors import RunError
 from testbed.stub.log import Stamps, StubLog, all_stamps
-from testbed.stub.process import running_stub
+from testbed.stub.process import RunningStub, running_stub
 
 _LOOK_EVERY_S = 0.05
 _MEMORY_EVERY_S = 0.5
@@ -26,6 +26,7 @@ _END_LIMIT_S = 10.0
 _GRACE_S = 150.0
 _SLOWEST = 8.0
 """A tool may take so many times as long as its schedule, for some fall behind, and _GRACE_S to start and to report."""
+_CORES = len(os.sched_getaffinity(0))
 _ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -40,12 +41,16 @@ class Placement:
 
 @dataclass(frozen=True)
 class Measured:
-    """One job as it was done. `cpu_s` and `peak_bytes` are of all the tool's processes together."""
+    """One job as it was done. `cpu_s` and `peak_bytes` are of all the tool's processes together.
+
+    `others_ratio` is the share of the machine's CPU time that neither the tool, the stand-in nor the harness took.
+    """
 
     job: Job
     cpu_s: float
     peak_bytes: int
     wall_s: float
+    others_ratio: float
     log: StubLog
     report: Report
 
@@ -88,16 +93,30 @@ def run_once(what: Installed, job: Job, stub_arguments: Sequence[str], placement
     cores = ("--cores", ",".join(map(str, placement.stub_cores))) if placement.stub_cores else ()
     with tempfile.TemporaryDirectory() as folder, running_stub("--token-ids", "asked", *stub_arguments, *cores) as stub:
         job = job.within(stub.base_url, Path(folder))
-        began_s = now_s()
+        began_s, machine_s, ours_s = now_s(), _machine_cpu_s(), _known_cpu_s(stub)
         with _started(what, job, placement) as process:
             usage, peak_bytes = _wait(process, job.seconds * _SLOWEST + _GRACE_S, what.tool.name)
-        wall_s = now_s() - began_s
+        wall_s, cpu_s = now_s() - began_s, usage.ru_utime + usage.ru_stime
+        others_s = _machine_cpu_s() - machine_s - (_known_cpu_s(stub) - ours_s) - cpu_s
         log = stub.columns()
         served = log.ended.get("served")
         if served is None or served < job.requests:
             raise RunError(f"{what.tool.name} had {served} answers, {job.requests} were wanted")
         report = what.tool.report(job, log)
-        return Measured(job, usage.ru_utime + usage.ru_stime, peak_bytes, wall_s, log, report)
+        others_ratio = max(others_s, 0.0) / (wall_s * _CORES)
+        return Measured(job, cpu_s, peak_bytes, wall_s, others_ratio, log, report)
+
+
+def _machine_cpu_s() -> float:
+    """CPU time that all programs have taken since the machine began, or that its host has taken from it."""
+    spent = psutil.cpu_times()
+    return float(spent.user + spent.system + spent.nice + spent.irq + spent.softirq + spent.steal)
+
+
+def _known_cpu_s(stub: RunningStub) -> float:
+    """CPU time of the stand-in and of this process."""
+    of = [psutil.Process(pid).cpu_times() for pid in (stub.process.pid, os.getpid())]
+    return float(sum(one.user + one.system for one in of))
 
 
 @contextmanager

@@ -15,12 +15,16 @@ from pathlib import Path
 import psutil
 
 from bench.load.environments import environment
-from bench.load.lines import BURST, Bench, measure
+from bench.load.lines import BURST, LAG_RATES, Bench, Extent, measure
 from bench.load.measure import Installed, Placement
 from bench.load.results import BenchResult, ToolResult, middle, write
 from bench.load.table import markdown
 from bench.load.tokenizer import make_tokenizer
 from bench.load.tool import Tool
+from bench.load.tools.aiperf import Aiperf
+from bench.load.tools.guidellm import Guidellm
+from bench.load.tools.inference_perf import InferencePerf
+from bench.load.tools.locust import Locust
 from bench.load.tools.ours import Ours
 from bench.load.tools.vllm_bench import VllmBench
 from testbed.clock import now_s, wall_time_text
@@ -98,15 +102,18 @@ class Race:
                 what = None if isinstance(python, Missing) else Installed(tool, python)
                 self.entries.append((what, placement, found))
 
-    def repeat(self) -> None:
-        """Measure everything once more."""
+    def repeat(self, number: int, fewer: Sequence[str], fewer_repeats: int) -> None:
+        """Measure everything once more; memory, which changes little, the first time alone."""
         for what, placement, found in self.entries:
-            if what is None:
+            if what is None or (what.tool.name in fewer and number >= fewer_repeats):
                 continue
+            pinned = placement.name == "pinned"
+            extent = Extent(LAG_RATES if pinned else LAG_RATES[-1:], costs=pinned, memory=pinned and number == 0)
             bench = Bench(what, placement, self._tokenizer, talk)
             known = middle(found.repeats, "highest_rps")
+            is_known = not isinstance(known, Missing)
             first_rps = what.tool.first_rps if isinstance(known, Missing) else known
-            values = measure(bench, first_rps, narrow=not isinstance(known, Missing), whole=placement.name == "pinned")
+            values = measure(bench, first_rps, narrow=is_known, extent=extent)
             found.repeats.append({
                 name: value.reason if isinstance(value, Missing) else value for name, value in values.items()
             })
@@ -114,12 +121,6 @@ class Race:
 
 def known_tools() -> dict[str, Tool]:
     """By the name for the command line, in the order of the table."""
-    from bench.load.tools.aiperf import Aiperf
-    from bench.load.tools.guidellm import Guidellm
-    from bench.load.tools.inference_perf import InferencePerf
-
-    from bench.load.tools.locust import Locust
-
     return {
         "ours": Ours(), "vllm": VllmBench(), "guidellm": Guidellm(), "aiperf": Aiperf(),
         "inference-perf": InferencePerf(), "locust": Locust(),
@@ -135,6 +136,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--tools", nargs="+", choices=tools, default=list(tools))
     parser.add_argument("--placements", nargs="+", choices=["pinned", "unpinned"], default=["pinned", "unpinned"])
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--fewer", nargs="*", choices=tools, default=[], help="these are slow: not in all repeats")
+    parser.add_argument("--fewer-repeats", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="each once")
     parser.add_argument("--out", type=Path, default=Path("docs/bench-load.md"), help="the page; figures go beside it")
     asked = parser.parse_args(arguments)
@@ -149,7 +152,7 @@ def main(arguments: list[str]) -> None:
     )
     for number in range(1 if asked.quick else asked.repeats):
         talk(f"repeat {number + 1}")
-        race.repeat()
+        race.repeat(number, [tools[name].name for name in asked.fewer], asked.fewer_repeats)
         write(asked.out.with_suffix(".json"), result)
         asked.out.write_text(markdown(result))
     print(f"written to {asked.out}")

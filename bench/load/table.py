@@ -14,6 +14,7 @@ ROWS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("TTFT error, p50 / p99 [ms]", ("ttft_p50_error_ms", "ttft_p99_error_ms"), "{:+.2f}"),
     ("error of the time between tokens, p50 / p99 [ms]", ("gap_p50_error_ms", "gap_p99_error_ms"), "{:+.2f}"),
     ("memory per 100,000 requests [MiB]", ("mib_per_100k",), "{:,.0f}"),
+    ("taken by other programs meanwhile [% of the machine]", ("others_percent",), "{:.0f}"),
 )
 """Title, the lines that stand in the cell, and the form of a number."""
 
@@ -84,4 +85,6 @@ is the median of as many runs as the table names. `make bench-load` makes this p
 - **CPU** and **memory** are differences between a long and a short run of the same tool, so without its start; of all
   its processes together. Memory is the most that they had.
 - **Errors** are the tool's own figure minus the same figure of the stand-in's stamps, paced, at 25 requests/s. The time
-  between tokens is of all gaps together, but the mean of each request for guidellm, which reports that."""
+  between tokens is of all gaps together, but the mean of each request for guidellm, which reports that.
+- What **other programs** took of the machine is in the last row: where it is more than a few percent, times are theirs
+  too."""

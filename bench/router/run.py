@@ -41,6 +41,7 @@ class Found:
     streams_per_s: list[float] = field(default_factory=list)
     cpu_us: list[float] = field(default_factory=list)
     broken: int = 0
+    not_sent: int = 0
     problem: str | None = None
 
 
@@ -76,7 +77,8 @@ def one_round(url: str, up: Up | None, found: Found, core: int | None, seconds: 
     found.first_p50_ms.append(quantile(paced.first_ms, 0.5))
     found.first_p99_ms.append(quantile(paced.first_ms, 0.99))
     found.streams_per_s.append(closed.whole / closed.seconds)
-    found.broken += paced.broken + closed.broken + paced.not_sent
+    found.broken += paced.broken + closed.broken
+    found.not_sent += paced.not_sent
     if up is not None:
         found.cpu_us.append((up.cpu_s() - before_s) / closed.whole * 1e6)
 
@@ -125,6 +127,7 @@ def summary(found: Mapping[str, Found]) -> dict[str, dict[str, object]]:
         share = [value / bare for value, bare in zip(one.streams_per_s, direct.streams_per_s, strict=True)]
         lines[name] |= {
             "streams_per_s": median(one.streams_per_s), "streams_ratio": median(share), "broken": one.broken,
+            "not_sent": one.not_sent,
             "cpu_us": median(one.cpu_us) if one.cpu_us else None,
         }
     return lines

@@ -10,7 +10,8 @@ The proxy has one core for itself; client and engine share another, with and wit
 the rounds, in which all take turns; what a proxy **adds** is the difference to the direct way within the same round.
 **First event** is at 100 requests a second. **Streams** are of 64 connections that send again at once, so that client
 and engine, on their one core, may be what limits them: **CPU** is what the proxy itself takes for a stream, and **one
-core** the streams that one second of it carries. Ours writes its journal meanwhile, three events a request.
+core** the streams that one second of it carries. **Broken** are connections that were closed, **not sent** requests
+that found none of the 64 connections free. Ours writes its journal meanwhile, three events a request.
 `make bench-router` makes this page.
 """
 COLUMNS: tuple[tuple[str, str, str], ...] = (
@@ -18,6 +19,7 @@ COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("added p50 [ms]", "added_p50_ms", "{:+.2f}"), ("added p99 [ms]", "added_p99_ms", "{:+.2f}"),
     ("streams/s", "streams_per_s", "{:,.0f}"), ("of direct", "streams_ratio", "{:.2f}"),
     ("CPU [us]", "cpu_us", "{:.0f}"), ("one core [streams/s]", "one_core", "{:,.0f}"), ("broken", "broken", "{}"),
+    ("not sent", "not_sent", "{}"),
 )
 
 

@@ -49,7 +49,7 @@ class Passage:
             else:
                 await self._apart(handoff)
         except HandoffError as problem:
-            self._tell(502, failure(502, "handoff_failed", problem.message, reason="failed/handoff", leg="decode"))
+            self._tell(502, failure(502, "handoff_failed", problem.message, reason="failed/handoff", leg="prefill"))
         except SpecError as problem:
             self._tell(400, failure(400, "invalid_request", problem.message))
         finally:

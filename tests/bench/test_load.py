@@ -60,7 +60,7 @@ def measured(report: Report) -> Measured:
         received_at_ns=column(5 * MS, 1000 * MS, 1012 * MS, 1021 * MS), first_sends=column(0, 0, 2, 4),
         sends=column(1020 * MS, 1025 * MS, 1032 * MS, 1037 * MS, 1041 * MS, 1046 * MS), peak_open=1, ended={},
     )
-    return Measured(Job("u", 3, 100.0, 2, Path(), Path()), 1.0, 1, 1.0, log, report)
+    return Measured(Job("u", 3, 100.0, 2, Path(), Path()), 1.0, 1, 1.0, 0.0, log, report)
 
 
 NOTHING = Missing("none")

@@ -50,19 +50,24 @@ def stub() -> Iterator[RunningStub]:
         yield one
 
 
-def test_a_router_keeps_the_contract_of_the_engine_behind_it_and_ends_in_good_order(
+def test_a_router_keeps_the_contract_of_the_engine_behind_it_and_what_it_breaks_off_has_its_end_in_the_journal(
     tmp_path: Path, stub: RunningStub
 ) -> None:
     engines = [EngineAt(name="e0", url=stub.base_url)]
     config = RouterConfig(engines=engines, model="stub", journal=str(tmp_path / "router" / "events"))
     with running_router(tmp_path, config) as (url, process):
         drive_forced(Endpoint(url, "stub"), range(100, 140), tmp_path / "client")
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
-    legs = load_journal(tmp_path / "router").select(LegEnded)
+        body = {"model": "stub", "prompt": [1], "max_tokens": 60_000, "stream": True}
+        with httpx.stream("POST", f"{url}/v1/completions", json=body, timeout=20, verify=False) as answer:
+            pieces = answer.iter_raw()
+            assert next(pieces)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == 0
+    *legs, last = load_journal(tmp_path / "router").select(LegEnded)
     assert sorted(leg.request_id for leg in legs) == ["contract.0", "contract.1", "contract.2"]
     assert [leg.outcome for leg in legs] == ["ok"] * 3
-    assert sorted(leg.usage_output_tokens or 0 for leg in legs) == [1, 2, 7]
+    assert sorted(leg.usage_output_tokens for leg in legs if leg.usage_output_tokens is not None) == [1, 2, 7]
+    assert last.reason == "cancelled/router_stopped"
 
 
 def test_an_engine_that_is_frozen_or_dead_is_said_and_serves_again_when_it_is_started_at_its_port(

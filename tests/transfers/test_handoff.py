@@ -56,6 +56,19 @@ def test_parameters_of_the_client_are_not_passed_on() -> None:
         assert plain(HANDOFFS[name].prefill(asked, LINK))["kv_transfer_params"]["do_remote_prefill"] is False
 
 
+def test_mooncake_tells_decode_where_and_who_prefill_is_and_prefill_only_the_transfer() -> None:
+    handoff = HANDOFFS["mooncake_p2p"]
+    to_prefill, to_decode = (
+        plain(body)["kv_transfer_params"]
+        for body in (handoff.prefill(body_of(prompt=[1]), LINK), handoff.decode(body_of(prompt=[1]), LINK, b""))
+    )
+    assert to_prefill == {"do_remote_decode": True, "do_remote_prefill": False, "transfer_id": "t1"}
+    assert to_decode == {
+        "do_remote_decode": False, "do_remote_prefill": True, "transfer_id": "t1",
+        "remote_engine_id": "engine-P", "remote_bootstrap_addr": "http://127.0.0.1:8998",
+    }
+
+
 def test_who_decode_is_told_that_prefill_is() -> None:
     answer = json.dumps({"kv_transfer_params": {"remote_engine_id": "by-answer"}}).encode()
     peers = {name: handoff.peer(LINK, answer) for name, handoff in HANDOFFS.items()}
@@ -110,7 +123,7 @@ def test_what_is_not_about_length_reaches_prefill_as_it_was(asked: dict[str, Any
 
 
 @pytest.mark.parametrize("leg", ["only", "prefill", "decode"])
-@pytest.mark.parametrize("own", ["R7.arm.0.42", "20261129-223000-demo.tier.0.7", "x"])
+@pytest.mark.parametrize("own", ["R7.arm.0.42", "20261129-223000-demo.tier.0.7", "x", "R7.only"])
 def test_the_id_of_a_leg_gives_request_and_leg_back_out_of_the_engines_own(own: str, leg: LegName) -> None:
     travelling = leg_id(own, leg)
     assert split_leg(travelling) == (own, leg)
