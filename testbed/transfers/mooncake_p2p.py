@@ -2,13 +2,51 @@
 
 Decode is told where the prefill engine's bootstrap server is and which engine answers there; prefill pushes the blocks
 when it has them. Its answer carries no parameters. The bootstrap server tells who it is: `{"0": {"engine_id": …}}`.
+
+Of a prefill engine that has died decode hears nothing: it waits for the product's own limit, which is minutes unless
+`give_up_s` sets it. A load cannot be ended sooner from outside, for bytes may still arrive in its blocks.
 """
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import msgspec
 
+from testbed.journal.events import ORDERS_KEY, PATH_KEY
+from testbed.spec.topology import LoadFailure
 from testbed.transfers.handoff import Body, Handoff, HandoffError, Link, PeerQuestion, one_token, with_params
 
+CONNECTOR = "MooncakeConnector"
 BOOTSTRAP_PATH = "/query"
+BOOTSTRAP = "bootstrap"
+PORTS: tuple[str, ...] = (BOOTSTRAP,)
+PEER_PORT: str | None = BOOTSTRAP
+LOAD_PATHS = {"tcp": "loopback_tcp", "rdma": "nic"}
+
+
+def connector_config(
+    role: Literal["prefill", "decode"], failure: LoadFailure, orders_path: str,
+    protocol: Literal["tcp", "rdma"] = "tcp",
+) -> dict[str, Any]:
+    """What an engine gets as `--kv-transfer-config`; RDMA is for machines that have it."""
+    return {
+        "kv_connector": f"Probed{CONNECTOR}",
+        "kv_connector_module_path": "testbed.probe.connector",
+        "kv_role": "kv_producer" if role == "prefill" else "kv_consumer",
+        "kv_load_failure_policy": failure.policy,
+        "kv_connector_extra_config": {
+            "mooncake_protocol": protocol, ORDERS_KEY: orders_path, PATH_KEY: LOAD_PATHS[protocol],
+        },
+    }
+
+
+def engine_env(ports: Mapping[str, int], give_up_s: float | None = None) -> dict[str, str]:
+    """What an engine's environment needs besides; `give_up_s` is the product's own limit for a load, else 540 s."""
+    found = {"VLLM_MOONCAKE_BOOTSTRAP_PORT": str(ports[BOOTSTRAP])}
+    if give_up_s is not None:
+        found["VLLM_MOONCAKE_ABORT_REQUEST_TIMEOUT"] = str(math.ceil(give_up_s))
+    return found
 
 
 class _Worker(msgspec.Struct, frozen=True):
