@@ -36,4 +36,5 @@ def way_of(connector: Any, ways: tuple[Way, ...], engine_id: str) -> Way:
     """The way of one request's load: that of the part which was first to promise anything."""
     if len(ways) == 1:
         return ways[0]
-    return ways[connector._requests_to_connector[engine_id]]
+    chosen: Mapping[str, int] = connector._requests_to_connector
+    return ways[chosen[engine_id]]

@@ -1,10 +1,11 @@
 """Mooncake between two engines: both legs leave at once, and find each other by a transfer id.
 
 Decode is told where the prefill engine's bootstrap server is and which engine answers there; prefill pushes the blocks
-when it has them. Its answer carries no parameters. The bootstrap server tells who it is: `{"0": {"engine_id": …}}`.
+when it has them: a load waits for all of prefill's work too. Its answer carries no parameters. The bootstrap server,
+which listens on all addresses, tells who it is: `{"0": {"engine_id": …}}`.
 
-Of a prefill engine that has died decode hears nothing: it waits for the product's own limit, which is minutes unless
-`give_up_s` sets it. A load cannot be ended sooner from outside, for bytes may still arrive in its blocks.
+Of a prefill engine that has died decode hears nothing: it waits for the product's own limit, 540 s unless `give_up_s`
+sets it. A load can't be ended sooner from outside, for bytes may still arrive in its blocks.
 """
 
 import math
@@ -22,6 +23,7 @@ BOOTSTRAP_PATH = "/query"
 BOOTSTRAP = "bootstrap"
 PORTS: tuple[str, ...] = (BOOTSTRAP,)
 PEER_PORT: str | None = BOOTSTRAP
+_DECODE_WAITS_MORE_S = 60  # than the limit that it is given, which may therefore be below zero
 LOAD_PATHS = {"tcp": "loopback_tcp", "rdma": "nic"}
 
 
@@ -41,12 +43,19 @@ def connector_config(
     }
 
 
-def engine_env(ports: Mapping[str, int], give_up_s: float | None = None) -> dict[str, str]:
-    """What an engine's environment needs besides; `give_up_s` is the product's own limit for a load, else 540 s."""
+def engine_env(
+    ports: Mapping[str, int], role: Literal["prefill", "decode"] | None = None, give_up_s: float | None = None
+) -> dict[str, str]:
+    """What an engine's environment needs besides.
+
+    After `give_up_s` decode counts a load as failed. Prefill, which is to be told its `role` too, gives up after half
+    of that, be it that decode did not ask or that its own work is not done: so it writes no more when decode gives up.
+    """
     found = {"VLLM_MOONCAKE_BOOTSTRAP_PORT": str(ports[BOOTSTRAP])}
-    if give_up_s is not None:
-        found["VLLM_MOONCAKE_ABORT_REQUEST_TIMEOUT"] = str(math.ceil(give_up_s))
-    return found
+    if give_up_s is None:
+        return found
+    limit_s = give_up_s - _DECODE_WAITS_MORE_S if role == "decode" else give_up_s / 2
+    return found | {"VLLM_MOONCAKE_ABORT_REQUEST_TIMEOUT": str(math.ceil(limit_s))}
 
 
 class _Worker(msgspec.Struct, frozen=True):

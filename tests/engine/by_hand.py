@@ -48,6 +48,7 @@ class Engine:
     folder: Path
     channel: Channel
     log: Path
+    process: "subprocess.Popen[bytes]"
 
     def ask(self, prompt: Sequence[int], tokens: int, name: str, params: Mapping[str, Any] | None = None) -> Answer:
         """The greedy answer to a prompt."""
@@ -113,7 +114,7 @@ def engines(model: Path, folder: Path, wanted: Sequence[Wanted], **orders: Any) 
             started = [stack.enter_context(_started(model, folder / one.name, one, orders)) for one in wanted]
             with ThreadPoolExecutor(len(started)) as pool:
                 list(pool.map(_await_ready, started))
-            yield [one for one, _ in started]
+            yield started
         finally:
             stack.close()
             for path in set(Path("/dev/shm").iterdir()) - before:
@@ -124,7 +125,7 @@ def engines(model: Path, folder: Path, wanted: Sequence[Wanted], **orders: Any) 
 @contextmanager
 def _started(
     model: Path, folder: Path, wanted: Wanted, orders: Mapping[str, Any]
-) -> Iterator[tuple[Engine, "subprocess.Popen[bytes]"]]:
+) -> Iterator[Engine]:
     folder.mkdir(parents=True)
     settings = EngineSettings(
         python=sys.executable, model_path=str(model), served_name="tiny", dtype="float32",
@@ -143,17 +144,15 @@ def _started(
         )
     try:
         with closing(EngineApi(f"http://127.0.0.1:{settings.port}", "tiny", limit_s=LIMIT_S)) as api:
-            yield Engine(wanted.name, api, folder, channel, log), process
+            yield Engine(wanted.name, api, folder, channel, log, process)
     finally:
         end_group(process)
 
 
-def _await_ready(started: tuple[Engine, "subprocess.Popen[bytes]"]) -> None:
-    engine, process = started
-
+def _await_ready(engine: Engine) -> None:
     def ready() -> bool:
-        if process.poll() is not None:
-            raise RunError(f"{engine.name} ended with {process.returncode}: {engine.log.read_text()[-3000:]}")
+        if engine.process.poll() is not None:
+            raise RunError(f"{engine.name} ended with {engine.process.returncode}: {engine.log.read_text()[-3000:]}")
         with contextlib.suppress(RunError):
             return bool(engine.api.settings())
         return False

@@ -41,6 +41,7 @@ from tests.engine.by_hand import (
 )
 
 RECOMPUTE = LoadFailure(policy="recompute", attempts=1)
+GIVE_UP_S = 24.0  # of a transfer; far above what one takes here
 PROMPT_TOKENS = 10 * BLOCK + 10
 WHOLE = 10 * BLOCK
 BLOCK_BYTES = BLOCK * 2 * 8 * 4 * 64 * 4  # K and V, 8 layers, 4 KV heads of 64, 4 bytes
@@ -122,20 +123,27 @@ class Pair:
 
     def ask(self, seed: int, tokens: int, name: str) -> Answer:
         """As the router would."""
-        handoff = HANDOFFS[self.kind]
-        peer = None
-        if handoff.question is not None:
-            answer = httpx.get(f"{self.peer_url}{handoff.question.path}", timeout=10, trust_env=False)
-            peer = handoff.question.read(answer.content)
-        link = Link(f"transfer-{name}", peer, self.peer_url)
+        handoff, link = HANDOFFS[self.kind], self.link(name)
         first = _params(handoff.prefill({"prompt": raw(1)}, link))
         with ThreadPoolExecutor(1) as pool:
             leg = pool.submit(self.prefill.answer, PROMPTS[seed], 1, leg_id(name, "prefill"), first)
             told = b"" if handoff.together else json.dumps(leg.result(60)).encode()
-            second = _params(handoff.decode({"prompt": raw(1)}, link, told))
-            answer = self.decode.answer(PROMPTS[seed], tokens, leg_id(name, "decode"), second)
+            answer = self.ask_decode(seed, tokens, name, link, told)
             leg.result(60)
-        return answer_of(answer)
+        return answer
+
+    def link(self, name: str) -> Link:
+        """What ties the legs of a request together; prefill is asked who it is, where that is needed."""
+        question = HANDOFFS[self.kind].question
+        if question is None:
+            return Link(f"transfer-{name}")
+        answer = httpx.get(f"{self.peer_url}{question.path}", timeout=10, trust_env=False)
+        return Link(f"transfer-{name}", question.read(answer.content), self.peer_url)
+
+    def ask_decode(self, seed: int, tokens: int, name: str, link: Link, told: bytes = b"") -> Answer:
+        """The second leg; `told` is what prefill answered."""
+        params = _params(HANDOFFS[self.kind].decode({"prompt": raw(1)}, link, told))
+        return answer_of(self.decode.answer(PROMPTS[seed], tokens, leg_id(name, "decode"), params))
 
 
 def _params(body: Any) -> dict[str, Any]:
@@ -150,7 +158,7 @@ def by_mooncake(tiny_model: Path, golden: Golden, folder: Path) -> Iterator[Pair
     wanted = [
         Wanted(
             role, mooncake_p2p.connector_config(role, RECOMPUTE, str(orders_path(folder, role))),
-            mooncake_p2p.engine_env(ports[role], give_up_s=30.0),
+            mooncake_p2p.engine_env(ports[role], role, give_up_s=GIVE_UP_S),
         )
         for role in ("prefill", "decode")
     ]

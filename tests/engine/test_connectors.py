@@ -11,12 +11,14 @@ import httpx
 import pytest
 
 from testbed.clock import wait_for
-from testbed.journal.events import FaultApplied, KvAborted, KvLoadEnded, KvLookup, KvSaved, Note
+from testbed.engines.child import end_group
+from testbed.journal.events import FaultApplied, KvAborted, KvLoadBegan, KvLoadEnded, KvLookup, KvSaved, Note
 from testbed.probe.orders import Aim
 from tests.engine.by_hand import Wanted, engines
 from tests.engine.connectors import (
     ANSWER_TOKENS,
     BLOCK_BYTES,
+    GIVE_UP_S,
     PAIRS,
     PROMPT_TOKENS,
     PROMPTS,
@@ -219,6 +221,25 @@ def test_a_transfer_that_is_given_up_is_computed_by_decode(pair: Pair) -> None:
 def test_what_was_switched_to_run_on_a_cpu_is_in_the_journal(pair: Pair) -> None:
     said = [one.text for engine in (pair.prefill, pair.decode) for one in engine.events(Note)]
     assert any("switch: " in text for text in said)
+
+
+@pytest.mark.parametrize("pair", ["mooncake_p2p"], indirect=True)
+def test_decode_computes_by_itself_when_prefill_has_died_and_its_limit_has_passed(pair: Pair) -> None:
+    """Others are served meanwhile. The last test of this pair."""
+    link = pair.link("dead")
+    end_group(pair.prefill.process)
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(pair.ask_decode, 4, ANSWER_TOKENS, "dead", link)
+        pair.decode.one(KvLoadBegan, "dead.decode")
+        assert pair.decode.ask(PROMPTS[5], ANSWER_TOKENS, "other") == pair.golden[5]
+        assert not answer.done()
+        assert answer.result(60) == pair.golden[4]
+    load = pair.decode.one(KvLoadEnded, "dead.decode")
+    assert (load.ok, load.failed_blocks) == (False, 11)
+    assert load.began_at_ns is not None
+    assert load.transfer_ended_at_ns is not None
+    # as long as the engines were told; other work on this machine may make it later
+    assert GIVE_UP_S - 1 <= (load.transfer_ended_at_ns - load.began_at_ns) / 1e9 <= GIVE_UP_S + 15
 
 
 @with_a_tier

@@ -11,6 +11,7 @@ from testbed.journal.events import ORDERS_KEY, PATH_KEY, KvAborted, KvLoadBegan,
 from testbed.journal.reader import load_journal
 from testbed.probe.connector import probed
 from testbed.probe.orders import Orders, write_orders
+from testbed.probe.saves import jobs_begun
 from testbed.probe.ways import Way, ways_of
 from tests.probe.fakes import BLOCKS, WIDTH, Cached, FakeBlocks, FakeCache, FakeRequest, FakeStep
 
@@ -121,7 +122,16 @@ def test_a_numbered_save_is_told_when_its_number_comes_back(base: type, tmp_path
     assert [one.request_id for one in load_journal(tmp_path).select(KvSaved)] == ["r"]
 
 
-def test_of_several_connectors_a_load_goes_the_way_of_the_one_that_promised(tmp_path: Path) -> None:
+def test_a_step_of_a_request_that_saves_nothing_is_no_save_job() -> None:
+    jobs = [SimpleNamespace(req_id="a", store_job_id=5), SimpleNamespace(req_id="b", store_job_id=None)]
+    assert jobs_begun(SimpleNamespace(requests=jobs)) == {5: "a"}
+    assert jobs_begun(SimpleNamespace(requests=[SimpleNamespace(req_id="a")])) == {}
+
+
+def test_of_several_connectors_a_load_goes_the_way_of_the_one_that_promised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("testbed.probe.connector.set_switches", lambda name: ())
     parts = [
         {"kv_connector": "NixlConnector", "kv_connector_extra_config": {PATH_KEY: "loopback_tcp"}},
         {"kv_connector": "LMCacheMPConnector", "kv_connector_extra_config": {PATH_KEY: "shared_memory_copy"}},
@@ -150,12 +160,13 @@ def test_what_was_switched_is_told_at_the_beginning_of_each_journal(
     monkeypatch.setattr("testbed.probe.connector.set_switches", lambda name: (f"switch: {name}",))
     connector = made(Bare, tmp_path, WORKER)
     connector._testbed_scheduler.lookup(FakeRequest(ENGINE_ID), 0, lambda: (8, True))
-    other = Orders(journal=str(tmp_path / "next" / "events"), arm="b", repetition=1, attempts=1)
-    write_orders(tmp_path / "orders.json", other)
-    connector._testbed_scheduler.lookup(FakeRequest("cmpl-s-0-0123abcd"), 0, lambda: (8, True))
+    for number, folder in enumerate((tmp_path, tmp_path / "next"), start=1):
+        other = Orders(journal=str(folder / "events"), arm="b", repetition=number, attempts=1)
+        write_orders(tmp_path / "orders.json", other)
+        connector._testbed_scheduler.lookup(FakeRequest(f"cmpl-s{number}-0-0123abcd"), 0, lambda: (8, True))
     for folder, arm in ((tmp_path, "a"), (tmp_path / "next", "b")):
         journal = load_journal(folder)
         assert [(one.text, one.arm) for one in journal.select(Note)] == [("switch: Bare", arm)]
-        assert len(journal.select(KvLookup)) == 1
+        assert len(journal.select(KvLookup)) == (2 if arm == "a" else 1)
         [shard] = (folder / "events").iterdir()
         assert json.loads(shard.read_text().splitlines()[0])["kind"] == "note"

@@ -43,12 +43,15 @@ def test_the_router_asks_the_bootstrap_port_that_the_engine_was_given() -> None:
     assert mooncake_p2p.engine_env({"bootstrap": 9001}) == {"VLLM_MOONCAKE_BOOTSTRAP_PORT": "9001"}
 
 
-def test_the_products_own_limit_of_a_load_is_given_in_whole_seconds_and_never_below_one() -> None:
-    limits = {
-        given: mooncake_p2p.engine_env({"bootstrap": 1}, give_up_s=given)["VLLM_MOONCAKE_ABORT_REQUEST_TIMEOUT"]
-        for given in (30.0, 2.4, 0.2)
-    }
-    assert limits == {30.0: "30", 2.4: "3", 0.2: "1"}
+@pytest.mark.parametrize(
+    ("give_up_s", "decode", "prefill"), [(30.0, "-30", "15"), (90.0, "30", "45"), (2.5, "-57", "2")]
+)
+def test_prefill_gives_up_well_before_decode_does(give_up_s: float, decode: str, prefill: str) -> None:
+    # decode waits 60 s more than it is told, prefill as long as it is told; both in whole seconds
+    roles: tuple[Literal["decode", "prefill"], ...] = ("decode", "prefill")
+    env = {role: mooncake_p2p.engine_env({"bootstrap": 1}, role, give_up_s) for role in roles}
+    limits = {role: env[role]["VLLM_MOONCAKE_ABORT_REQUEST_TIMEOUT"] for role in roles}
+    assert limits == {"decode": decode, "prefill": prefill}
 
 
 def test_the_side_channel_of_nixl_is_on_loopback_at_a_port_of_its_own() -> None:
