@@ -62,7 +62,8 @@ class Bench:
         monkeypatch.setattr(deploying, "up", lambda *given, **named: deployment)
         monkeypatch.setattr(deploying, "live_parts", lambda *given: live)
         monkeypatch.setattr(deploying, "check_settings", lambda given: {})
-        monkeypatch.setattr(deploying, "warm_up_engine", lambda *given: None)
+        monkeypatch.setattr(deploying, "warm_up_engines", lambda *given: None)
+        monkeypatch.setattr(deploying, "prove_handoff", lambda *given: None)
         monkeypatch.setattr(deploying, "leftovers", lambda *given: self.left)
 
     def run(self) -> None:
