@@ -16,9 +16,10 @@ from testbed.journal.writer import JournalWriter
 from testbed.plan.deployment import plan_deployment
 from testbed.plan.experiment import ExperimentPlan
 from testbed.plan.facts import Facts
-from testbed.plan.site import Deployable, EnginePart, LmcacheAccess, Site, StoreAccess
+from testbed.plan.site import Deployable, EnginePart, FilesAccess, LmcacheAccess, Site, StoreAccess
 from testbed.probe.orders import Orders
 from testbed.spec.topology import NoTier, NoTransfer
+from testbed.tiers.files import FileTier
 from testbed.tiers.lmcache import LmcacheServer
 from testbed.tiers.mooncake_store import MooncakeStore
 from testbed.tiers.redis import RedisKeys
@@ -101,6 +102,8 @@ def live_parts(
         tier = LmcacheServer(access.http_port, deployable.site.model_path, access.chunk_tokens)
     elif isinstance(access, StoreAccess):
         tier = MooncakeStore(access.ports, deployable.site.model_path, access.chunk_tokens)
+    elif isinstance(access, FilesAccess):
+        tier = FileTier(Path(access.folder), access.chunk_tokens)
     url = deployable.router_url
     router = None if url is None else RouterApi(url, name, limit_s=_ANSWER_LIMIT_S)
     return Live(

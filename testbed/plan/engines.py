@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from testbed.engines.command import (
     EngineSettings,
@@ -21,6 +21,7 @@ from testbed.plan.servers import Ports, TierServers
 from testbed.plan.site import LOOPBACK, EnginePart, Site
 from testbed.spec.topology import Topology
 from testbed.transfers import mooncake_p2p, nixl
+from testbed.transfers.combined import combined_config
 
 _READY_S = 240.0
 _GPU_READY_S = 900.0
@@ -119,12 +120,18 @@ def _transfer_config(crew: Crew, post: Post) -> Mapping[str, Any] | None:
         protocol = mooncake_protocol(site)
         return mooncake_p2p.connector_config(post.role, failure, site.orders_path, protocol=protocol)
     if post.role != "both" and kind == "nixl":
-        device = "cpu" if site.gpus is None else "cuda"
-        return nixl.connector_config(post.role, failure, site.orders_path, device=device)  # type: ignore[arg-type]
+        pulled = nixl.connector_config(post.role, failure, site.orders_path, device=_nixl_device(site))
+        if crew.tier.transfer is None:
+            return pulled
+        return combined_config(pulled, crew.tier.transfer(crew.ports[post.name]), failure, site.orders_path)
     return None if crew.tier.transfer is None else crew.tier.transfer(crew.ports[post.name])
 
 
-def mooncake_protocol(site: Site) -> Any:
+def _nixl_device(site: Site) -> Literal["cpu", "cuda"]:
+    return "cpu" if site.gpus is None else "cuda"
+
+
+def mooncake_protocol(site: Site) -> Literal["tcp", "rdma"]:
     """RDMA where the machines have it, else TCP."""
     return "rdma" if site.gpus is not None and site.gpus.rdma else "tcp"
 
@@ -135,9 +142,10 @@ def _env(crew: Crew, post: Post) -> dict[str, str]:
     extra = {port: crew.ports[f"{post.name}.{port}"] for port in _extra_ports(site.topology)}
     env = dict(crew.tier.env)
     if kind == "mooncake_p2p":
-        env |= mooncake_p2p.engine_env(extra, give_up_s=site.topology.load_deadline_s)
+        role = None if post.role == "both" else post.role
+        env |= mooncake_p2p.engine_env(extra, role, give_up_s=site.topology.load_deadline_s)
     if kind == "nixl":
-        env |= nixl.engine_env(extra, device="cpu" if site.gpus is None else "cuda")
+        env |= nixl.engine_env(extra, device=_nixl_device(site))
     if site.gpus is None:
         cores = shared_cores_env(len(crew.posts), site.machine.cores)
         return engine_env(site.kv.kv_bytes, {**cores, **env, **post.group.env})

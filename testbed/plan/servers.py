@@ -6,9 +6,9 @@ from typing import Any
 
 from testbed.errors import DeployError
 from testbed.plan.component import Component, Ready
-from testbed.plan.site import LmcacheAccess, Site, StoreAccess, TierAccess
-from testbed.spec.topology import LmcacheTier, MooncakeStoreTier, NoTier
-from testbed.tiers import lmcache, mooncake_store, redis
+from testbed.plan.site import FilesAccess, LmcacheAccess, Site, StoreAccess, TierAccess
+from testbed.spec.topology import FilesTier, LmcacheTier, MooncakeStoreTier, NoTier
+from testbed.tiers import files, lmcache, mooncake_store, redis
 
 _SERVER_READY_S = 90.0
 _REDIS_READY_S = 20.0
@@ -55,7 +55,17 @@ def tier_servers(site: Site, ports: Ports, nodes: Sequence[str]) -> TierServers:
             f"tier {tier.kind} shares memory with engines on its own machine; this plan has {len(set(nodes))} machines",
             where="tier.kind", hint="use a transfer, or engines that fit one machine",
         )
+    if isinstance(tier, FilesTier):
+        return _files(site)
     return _lmcache(site, tier, ports) if isinstance(tier, LmcacheTier) else _mooncake(site, tier, ports)
+
+
+def _files(site: Site) -> TierServers:
+    folder, failure = f"{site.folder}/kv", site.topology.on_load_failure
+    return TierServers(
+        access=FilesAccess(folder, site.kv.block_size),
+        transfer=lambda port: files.transfer_config(folder, failure, site.orders_path),
+    )
 
 
 def _mooncake(site: Site, tier: MooncakeStoreTier, ports: Ports) -> TierServers:

@@ -64,7 +64,15 @@ class StoreAccess:
     chunk_tokens: int
 
 
-TierAccess = LmcacheAccess | StoreAccess
+@dataclass(frozen=True)
+class FilesAccess:
+    """Where a tier of files keeps them, and its unit of storage."""
+
+    folder: str
+    chunk_tokens: int
+
+
+TierAccess = LmcacheAccess | StoreAccess | FilesAccess
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,13 @@ class MooncakeStoreTier(Spec):
     load_deadline: DurationS
 
 
-Tier = Annotated[NoTier | LmcacheTier | MooncakeStoreTier, Field(discriminator="kind")]
+class FilesTier(Spec):
+    """A folder of files of this deployment's own, read within the step that needs them: loads are synchronous."""
+
+    kind: Literal["files"]
+
+
+Tier = Annotated[NoTier | LmcacheTier | MooncakeStoreTier | FilesTier, Field(discriminator="kind")]
 
 
 class NoTransfer(Spec):
@@ -148,10 +154,13 @@ class Topology(Spec):
 
     @property
     def load_deadline_s(self) -> float | None:
-        """How long a load may take before it is given up; None where nothing is ever loaded."""
+        """How long a load may take before it is given up; None where nothing is loaded, or can't be given up.
+
+        With a transfer beside a tier the transfer's holds for both.
+        """
         if isinstance(self.transfer, MooncakeP2p | Nixl):
             return self.transfer.load_deadline
-        return None if isinstance(self.tier, NoTier) else self.tier.load_deadline
+        return None if isinstance(self.tier, NoTier | FilesTier) else self.tier.load_deadline
 
     @model_validator(mode="after")
     def _roles_and_ways_fit(self) -> "Topology":
@@ -194,10 +203,8 @@ def _transfer_problems(topology: Topology) -> Iterator[Refusal]:
             f"mooncake_p2p can't be combined with tier {topology.tier.kind}: the prefill engine's API server dies on"
             " an assertion about metrics; take transfer tier, or tier none"
         )
-    if kind == "nixl" and topology.tier.kind != "none":
-        yield where, (
-            f"nixl together with tier {topology.tier.kind} is not built yet; take transfer tier, or tier none"
-        )
+    if kind == "nixl" and topology.tier.kind not in ("none", "lmcache"):
+        yield where, f"nixl was never seen to work beside tier {topology.tier.kind}; beside lmcache it does"
 
 
 def _size_problems(topology: Topology) -> Iterator[Refusal]:

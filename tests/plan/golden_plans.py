@@ -10,7 +10,7 @@ from tests.plan.sites import planned, text_of
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "plans"
 ON_CPU = (
-    "colocated", "colocated_replicas", "chunked_prefill", "pd", "pd_nixl", "pd_tier", "colocated_mooncake",
+    "colocated", "colocated_replicas", "chunked_prefill", "pd", "pd_nixl", "pd_tier", "pd_multi", "colocated_mooncake",
 )
 
 

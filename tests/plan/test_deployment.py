@@ -10,7 +10,7 @@ from testbed.deploy.plan_check import check_plan
 from testbed.engines.api import wanted_settings
 from testbed.errors import DeployError
 from testbed.plan.component import Component
-from testbed.plan.site import Deployable, LmcacheAccess, StoreAccess
+from testbed.plan.site import Deployable, FilesAccess, LmcacheAccess, StoreAccess
 from testbed.plan.standing import Standing
 from testbed.spec.routing import RouterConfig, read_router_config
 from tests.plan.sites import MACHINE, planned
@@ -48,7 +48,7 @@ def test_engines_are_named_by_their_role_and_counted() -> None:
     assert [part.name for part in planned("colocated_replicas").deployable.engines] == ["engine-0", "engine-1"]
 
 
-@pytest.mark.parametrize("name", ["colocated_replicas", "pd", "pd_nixl", "pd_tier", "colocated_mooncake"])
+@pytest.mark.parametrize("name", ["colocated_replicas", "pd", "pd_nixl", "pd_tier", "pd_multi", "colocated_mooncake"])
 def test_no_port_is_used_twice_and_the_order_can_be_kept(name: str) -> None:
     found = planned(name)
     check_plan(found.deployable.plan)
@@ -104,8 +104,28 @@ def test_where_the_tier_is_the_way_both_sides_get_its_connector_and_one_server()
     assert len({part.settings.model_path for part in found.deployable.engines}) == 1, "else their keys would differ"
 
 
+def test_a_transfer_beside_a_tier_is_the_first_of_two_and_the_policy_stands_above_both() -> None:
+    found = planned("pd_multi")
+    config = transfer(found, 1)
+    parts_of = [one["kv_connector"] for one in config["kv_connector_extra_config"]["connectors"]]
+    assert (config["kv_connector"], parts_of) == ("ProbedMultiConnector", ["NixlConnector", "LMCacheMPConnector"])
+    assert config["kv_load_failure_policy"] == "recompute"
+    assert routing(found.deployable).transfer == "nixl"
+    assert found.deployable.site.topology.load_deadline_s == 30.0
+
+
+def test_files_need_no_server_and_lie_in_the_deployments_folder() -> None:
+    found = planned("colocated", tier={"kind": "files"})
+    assert list(parts(found)) == ["engine-0"]
+    assert found.deployable.tier == FilesAccess("sites/colocated/kv", 64)
+    assert transfer(found, 0)["kv_connector_extra_config"]["shared_storage_path"] == "sites/colocated/kv"
+
+
 def test_a_wait_for_a_prefill_engine_that_died_ends_at_the_deadline_of_a_load() -> None:
-    assert parts(planned("pd"))["decode-0"].env["VLLM_MOONCAKE_ABORT_REQUEST_TIMEOUT"] == "30"
+    # decode waits for 60 s more than it is told, and prefill for half of the 30 s
+    limits = {name: one.env["VLLM_MOONCAKE_ABORT_REQUEST_TIMEOUT"] for name, one in parts(planned("pd")).items()
+              if name != "router"}
+    assert limits == {"prefill-0": "15", "decode-0": "-30"}
 
 
 def test_engines_that_share_the_cores_are_bound_to_none_and_an_engine_alone_gets_them_all() -> None:

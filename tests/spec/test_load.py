@@ -66,9 +66,10 @@ def test_off_is_text_and_sizes_are_bytes() -> None:
         ),
         (
             "lmcache", "lmcahe",
-            't.yaml:7: tier.kind is "lmcahe"; known are none, lmcache, mooncake_store\nhint: did you mean "lmcache"?',
+            't.yaml:7: tier.kind is "lmcahe"; known are none, lmcache, mooncake_store, files\n'
+            'hint: did you mean "lmcache"?',
         ),
-        ("  kind: lmcache\n", "", "t.yaml:7: tier.kind is missing; known are none, lmcache, mooncake_store"),
+        ("  kind: lmcache\n", "", "t.yaml:7: tier.kind is missing; known are none, lmcache, mooncake_store, files"),
         ("  memory: 4GiB\n", "", "t.yaml:7: tier.memory is missing"),
         ("replicas: 1", "replicas: 1.5", "t.yaml:5: engines[0].replicas is 1.5; must be a whole number"),
         ("replicas: 1", "replicas: 0", "t.yaml:5: engines[0].replicas is 0; must be at least 1"),
