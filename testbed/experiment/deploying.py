@@ -77,10 +77,9 @@ def deployed(deployable: Deployable, host: Host, warm_up: Sequence[int]) -> Iter
         ):
             _journal_started(deployable, deployment, host.journal)
             host.findings.settings[deployable.plan.name] = check_settings(live)
+            live.enter("", 0)  # what comes now belongs to no arm, also not to that of the deployment before
             with host.findings.timed("warm-up"):
                 warm_up_engines(live.engines, warm_up, host.run_folder.name, host.talk)
-                if live.router is not None:
-                    live.router.enter(host.run_folder / "events", *live.journal.place)
                 prove_handoff(live, warm_up, host.run_folder.name)
             try:
                 yield live

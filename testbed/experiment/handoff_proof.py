@@ -50,13 +50,12 @@ class Handed:
 def prove_handoff(live: Live, tokens: Sequence[int], run: str) -> tuple[Handed, ...]:
     """Ask through the router for answers of one and of two tokens; nothing where engines do both themselves.
 
-    `tokens` are text that nobody asks otherwise.
+    `tokens` are text that nobody asks otherwise. Call it while all parts journal into no arm.
     Raises: RunError where the last try, too, was not handed over.
     """
     if not live.deployable.site.topology.apart:
         return ()
-    place = live.journal.place
-    watch = Watch(live.run_folder / "events", *place)
+    watch = Watch(live.run_folder / "events", *live.journal.place)
     return tuple(_proven(live, watch, tokens, run, asked) for asked in ANSWERS)
 
 

@@ -1,9 +1,12 @@
 """Read a topology by itself, find out what its plan needs to know, and plan it: for `plan` and `up`."""
 
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from testbed.deploy.records import read_deployment
 from testbed.engines.models import read_shape
@@ -58,7 +61,7 @@ def plan_found(
     """
     gpus = gpu_facts(found.hardware, machines)
     facts = (_processor_facts if gpus is None else _gpu_model_facts)(found.model, folders, talk)
-    machine = _without_own_ports(machine_facts(), name, folders.state)
+    machine = _without_own(machine_facts(), name, folders.state)
     folder = str(folders.state / "sites" / name)
     return plan_standing(name, folder, found.topology, found.hardware, facts.model, machine, gpus), facts
 
@@ -87,10 +90,16 @@ def _processor_facts(model: Model, folders: Folders, talk: Talk) -> StandingFact
     return StandingFacts(facts.model, facts.tokens)
 
 
-def _without_own_ports(machine: MachineFacts, name: str, state: Path) -> MachineFacts:
-    """The ports that a deployment of this name holds are not busy for it: the same `up` again makes the same plan."""
+def _without_own(machine: MachineFacts, name: str, state: Path) -> MachineFacts:
+    """What a deployment of this name holds is not taken for it: the same `up` again makes the same plan.
+
+    Its ports are known; how much of the memory is its own is not, so all of that counts as free.
+    """
     record = read_deployment(state, name)
     if record is None:
         return machine
     own = {port for component in record.plan.components for port in component.ports}
-    return replace(machine, busy_ports=machine.busy_ports - own)
+    return replace(
+        machine, busy_ports=machine.busy_ports - own, available_bytes=psutil.virtual_memory().total,
+        shared_memory_bytes=shutil.disk_usage("/dev/shm").total,
+    )

@@ -51,14 +51,14 @@ def shape_facts(model: Model) -> ModelFacts:
 
 
 def gpu_facts(hardware: Hardware, machines: Machines) -> GpuFacts | None:
-    """The GPUs of a profile on so many machines; None for a profile without.
+    """The GPUs of a profile on so many machines; None for a profile without, whose engines share one machine anyway.
 
     One machine is reached by loopback; several are node-0, node-1, … until a cluster gives them addresses.
     """
     gpu = hardware.gpu
     if gpu is None:
-        if machines != Machines():
-            raise SpecError(f"hardware {hardware.name} has no GPUs", where="--nodes, --gpus, --single-node")
+        if machines.nodes > 1 or machines.per_node is not None:
+            raise SpecError(f"hardware {hardware.name} has no GPUs", where="--nodes, --gpus-per-node")
         return None
     nodes = (LOOPBACK,) if machines.nodes == 1 else tuple(f"node-{number}" for number in range(machines.nodes))
     per_node = 1 if machines.single else gpu.per_node if machines.per_node is None else machines.per_node

@@ -89,6 +89,13 @@ def test_prefill_and_decode_joined_by_nixl(tiny_model: Path, folder: Path, golde
         handed_over(stand, golden, "pd_nixl")
 
 
+def test_prefill_and_decode_joined_by_nixl_with_a_tier_beside(
+    tiny_model: Path, folder: Path, golden: Golden
+) -> None:
+    with standing("pd_multi", tiny_model, folder, **SMALL_LMCACHE) as stand:
+        handed_over(stand, golden, "pd_multi")
+
+
 def test_prefill_and_decode_joined_by_mooncake_also_after_a_restart(
     tiny_model: Path, folder: Path, golden: Golden
 ) -> None:

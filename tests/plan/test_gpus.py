@@ -136,6 +136,7 @@ def test_an_engine_split_over_gpus_can_not_share_one_and_a_processor_can_not_spl
 def test_a_profile_without_gpus_takes_no_number_of_them() -> None:
     with pytest.raises(SpecError, match="hardware cpu has no GPUs"):
         planned("pd", machines=Machines(nodes=2))
+    assert planned("pd", machines=Machines(single=True)) == planned("pd"), "it is one machine in any case"
 
 
 def test_gpu_flags_stand_in_the_command_and_those_of_a_processor_do_not() -> None:
