@@ -29,7 +29,7 @@ class TierBench:
     @property
     def tier(self) -> LmcacheServer:
         """The memory level."""
-        assert self.live.tier is not None
+        assert isinstance(self.live.tier, LmcacheServer)
         return self.live.tier
 
     @property

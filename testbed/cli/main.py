@@ -43,6 +43,8 @@ VERBS: tuple[Verb, ...] = (
     Verb("plan", "deployment", "testbed.cli.plan"),
     Verb("up", "deployment", "testbed.cli.up"),
     Verb("status", "deployment", "testbed.cli.up"),
+    Verb("logs", "deployment", "testbed.cli.up"),
+    Verb("restart", "deployment", "testbed.cli.up"),
     Verb("down", "deployment", "testbed.cli.up"),
     Verb("run", "experiment", "testbed.cli.run"),
     Verb("demo", "experiment", "testbed.cli.run"),

@@ -100,7 +100,9 @@ class EngineApi:
             "chunked_prefill": config["scheduler_config"]["enable_chunked_prefill"],
             "budget": config["scheduler_config"]["max_num_batched_tokens"],
             "connector": transfer.get("kv_connector"),
+            "connector_role": transfer.get("kv_role"),
             "load_failure_policy": transfer.get("kv_load_failure_policy"),
+            "tensor_parallel": config["parallel_config"]["tensor_parallel_size"],
         }
 
 
@@ -116,5 +118,7 @@ def wanted_settings(asked: EngineSettings) -> dict[str, Any]:
         "chunked_prefill": asked.budget is not None,
         "budget": asked.budget if asked.budget else asked.max_model_len,
         "connector": transfer.get("kv_connector"),
+        "connector_role": transfer.get("kv_role"),
         "load_failure_policy": transfer.get("kv_load_failure_policy"),
+        "tensor_parallel": asked.tensor_parallel,
     }

@@ -7,6 +7,7 @@ from typing import Any
 
 from testbed.engines.serve import QUIET_ENV
 
+LOOPBACK = "127.0.0.1"
 MODULE = "vllm.entrypoints.openai.api_server"
 
 
@@ -15,6 +16,8 @@ class EngineSettings:
     """What one engine is started with. `budget` is the most prefill tokens in a step; None: prefill is not chunked.
 
     `transfer` is its `--kv-transfer-config`, None for an engine without a connector. `args` are the user's flags.
+    `gpu_share` is the part of its GPUs' memory that it may use, None on a CPU. Where `num_blocks` is None the engine
+    takes as many blocks as fit.
     """
 
     python: str
@@ -24,11 +27,14 @@ class EngineSettings:
     port: int
     max_model_len: int
     block_size: int
-    num_blocks: int
+    num_blocks: int | None
     budget: int | None
     prefix_caching: bool = True
     transfer: Mapping[str, Any] | None = None
     args: tuple[str, ...] = ()
+    host: str = LOOPBACK
+    tensor_parallel: int = 1
+    gpu_share: float | None = None
 
 
 def engine_command(settings: EngineSettings) -> tuple[str, ...]:
@@ -41,7 +47,7 @@ def engine_command(settings: EngineSettings) -> tuple[str, ...]:
         "-m",
         MODULE,
         "--host",
-        "127.0.0.1",
+        settings.host,
         "--port",
         str(settings.port),
         "--model",
@@ -56,19 +62,44 @@ def engine_command(settings: EngineSettings) -> tuple[str, ...]:
         str(settings.max_model_len),
         "--seed",
         "0",
-        "--enforce-eager",
+        *(("--enforce-eager",) if settings.gpu_share is None else ()),
         "--block-size",
         str(settings.block_size),
-        "--num-gpu-blocks-override",
-        str(settings.num_blocks),
+        *_blocks(settings),
         "--max-num-batched-tokens",
         str(settings.budget if settings.budget else settings.max_model_len),
         "--enable-prompt-tokens-details",
+        *_gpus(settings),
         *chunked,
         *caching,
         *transfer,
         *settings.args,
     )
+
+
+def _blocks(settings: EngineSettings) -> tuple[str, ...]:
+    return () if settings.num_blocks is None else ("--num-gpu-blocks-override", str(settings.num_blocks))
+
+
+def _gpus(settings: EngineSettings) -> tuple[str, ...]:
+    parallel = ("--tensor-parallel-size", str(settings.tensor_parallel)) if settings.tensor_parallel > 1 else ()
+    share = () if settings.gpu_share is None else ("--gpu-memory-utilization", f"{settings.gpu_share:g}")
+    return (*parallel, *share)
+
+
+def gpu_engine_env(extra: Mapping[str, str]) -> dict[str, str]:
+    """The environment of an engine on GPUs."""
+    return {**QUIET_ENV, "VLLM_SERVER_DEV_MODE": "1", **extra}
+
+
+def shared_cores_env(engines: int, cores: int) -> dict[str, str]:
+    """Threads of each of several CPU engines on one machine: bound to no core, so that none idles beside a busy one.
+
+    An engine that is alone gets none of this, and takes all cores.
+    """
+    if engines == 1:
+        return {}
+    return {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": str(max(1, cores // engines))}
 
 
 def engine_env(kv_bytes: int, extra: Mapping[str, str]) -> dict[str, str]:

@@ -57,13 +57,11 @@ def run_arm(context: ArmRun, arm: ArmPlan, live: Live, repetition: int, sources:
     Raises: RunError when the reset is not proven, or a part of the deployment stops answering.
     """
     name = arm.arm.name
-    live.journal.enter(name, repetition)
-    if live.channel is not None:
-        live.channel.enter(live.run_folder / "events", name, repetition)
+    live.enter(name, repetition)
     watch = Watch(live.run_folder / "events", name, repetition)
     context.talk(f"{name}: reset with proof")
     reset_with_proof(live, watch, context.canary, request_name(context.run, "canary", repetition, name))
-    live.engine.complete(context.warm_up, 2, request_name(context.run, "warmup", repetition, name))
+    live.front.complete(context.warm_up, 2, request_name(context.run, "warmup", repetition, name))
     if context.plan.specs.experiment.fill == "documents":
         _fill(context, live, name, repetition)
     target = _target(context, arm, live, watch, repetition)
@@ -86,7 +84,7 @@ def _fill(context: ArmRun, live: Live, name: str, repetition: int) -> None:
     for request in fill:
         named = request_name(context.run, "fill", repetition, f"{name}-{request.index}")
         salt = None if request.cache_salt is None else {"cache_salt": request.cache_salt}
-        live.engine.complete(request.prompt, request.max_tokens, named, salt)
+        live.front.complete(request.prompt, request.max_tokens, named, salt)
     live.await_saved()
 
 
@@ -103,7 +101,7 @@ def _target(context: ArmRun, arm: ArmPlan, live: Live, watch: Watch, repetition:
         prompts={name: one.prompt for name, one in zip(ids, requests, strict=True)},
         keys={name: one.prompt_key for name, one in zip(ids, requests, strict=True)},
         kind=tier.kind,
-        load_deadline_s=None if tier.kind == "none" else tier.load_deadline,
+        load_deadline_s=arm.topology.load_deadline_s,
         alive_s=context.plan.workload.duration_s + longest_s + _MARGIN_S,
         canary=context.canary,
         canary_id=request_name(context.run, "canary", repetition, f"{arm.arm.name}-healed"),
@@ -140,7 +138,7 @@ def _measured(context: ArmRun, arm: ArmPlan, live: Live, repetition: int, inject
     with injector, context.stop.driving():
         result = drive(
             requests,
-            Endpoint(live.engine.url, live.engine.served_name),
+            Endpoint(live.front.url, live.front.served_name),
             live.journal,
             request_id=named,
             on_zero=began,
@@ -168,9 +166,10 @@ class _Told:
             self._talk(f"{self._arm}: {progress.sent} of {progress.planned} sent, {progress.ended} ended")
 
 
-def warm_up_engine(engine: EngineApi, prompt: Sequence[int], run: str, talk: Talk) -> None:
+def warm_up_engines(engines: Sequence[EngineApi], prompt: Sequence[int], run: str, talk: Talk) -> None:
     """The first long prefill of a fresh engine takes many times longer than any after it."""
-    talk("warming up the engine")
-    answer = engine.complete(prompt, 2, f"{run}.warmup.0.0")
-    if not answer["choices"]:
-        raise RunError("the warm-up request had no answer", where=engine.url)
+    talk("warming up the engine" if len(engines) == 1 else f"warming up {len(engines)} engines")
+    for number, engine in enumerate(engines):
+        answer = engine.complete(prompt, 2, f"{run}.warmup.0.{number}")
+        if not answer["choices"]:
+            raise RunError("the warm-up request had no answer", where=engine.url)

@@ -30,6 +30,11 @@ class Channel:
                 journal=str(journal), arm=arm, repetition=repetition, aims=[], released=[], expires_at_ns=None
             )
 
+    def guard(self, *, attempts: int, load_deadline_s: float | None) -> None:
+        """Change the guards that hold for every load from now on."""
+        with self._lock:
+            self._replace(attempts=attempts, load_deadline_s=load_deadline_s)
+
     def arm(self, aim: Aim, alive_s: float) -> None:
         """Add an aim; all aims die by themselves after `alive_s`, whatever becomes of us."""
         with self._lock:

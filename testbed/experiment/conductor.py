@@ -178,6 +178,9 @@ class _Run:
 
     def _sources(self, live: Live) -> dict[str, Read]:
         sources: dict[str, Read] = {"engine": live.engine.gauges}
+        if live.others:
+            parts = zip(live.deployable.engines, live.engines, strict=True)
+            sources = {part.name: engine.gauges for part, engine in parts}
         if live.tier is not None:
             sources["tier"] = live.tier.counters
         return sources

@@ -11,12 +11,13 @@ from testbed.deploy.ascent import up
 from testbed.deploy.deployment import Deployment
 from testbed.deploy.leftovers import leftovers
 from testbed.errors import RunError
-from testbed.experiment.arm import warm_up_engine
+from testbed.experiment.arm import warm_up_engines
 from testbed.experiment.deployables import check_settings, live_parts, prepare_folder, remove_folder
+from testbed.experiment.handoff_proof import prove_handoff
 from testbed.experiment.live import Live
 from testbed.journal.events import ComponentStarted, Note
 from testbed.journal.writer import JournalWriter
-from testbed.plan.colocated import Deployable
+from testbed.plan.site import Deployable
 
 Talk = Callable[[str], None]
 LEASE_S = 15.0
@@ -76,8 +77,10 @@ def deployed(deployable: Deployable, host: Host, warm_up: Sequence[int]) -> Iter
         ):
             _journal_started(deployable, deployment, host.journal)
             host.findings.settings[deployable.plan.name] = check_settings(live)
+            live.enter("", 0)  # what comes now belongs to no arm, also not to that of the deployment before
             with host.findings.timed("warm-up"):
-                warm_up_engine(live.engine, warm_up, host.run_folder.name, host.talk)
+                warm_up_engines(live.engines, warm_up, host.run_folder.name, host.talk)
+                prove_handoff(live, warm_up, host.run_folder.name)
             try:
                 yield live
                 live.check_alive()

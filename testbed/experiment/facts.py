@@ -14,12 +14,12 @@ from testbed.engines.preflight import PreflightRecord, preflight
 from testbed.errors import DeployError
 from testbed.experiment.traces import token_counter
 from testbed.plan.facts import Facts, MachineFacts, ModelFacts
-from testbed.spec.machine import Model
+from testbed.spec.machine import DTYPE_BYTES, Model
+from testbed.tiers import programs
 from testbed.workload.corpus import stdlib_text
 from testbed.workload.scale import Speed
 
 Talk = Callable[[str], None]
-_DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 _RESERVE_BYTES = 1_000_000_000
 _LEAST_DISTINCT = 200
 _SEEDED_TOKENS = 50_000
@@ -31,23 +31,29 @@ def machine_facts() -> MachineFacts:
     """Programs beside this interpreter or on the path, listening ports, and memory that is free now."""
     beside = Path(sys.executable).parent
     path = f"{beside}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-    lmcache = shutil.which("lmcache", path=path)
+    lmcache = shutil.which(programs.LMCACHE, path=path)
     if lmcache is None:
         raise DeployError("there is no lmcache program", hint="run `make setup`")
     busy = {one.laddr.port for one in psutil.net_connections(kind="inet") if one.status == psutil.CONN_LISTEN}
     return MachineFacts(
         python=sys.executable,
         lmcache=lmcache,
-        redis=shutil.which("redis-server", path=path),
+        redis=shutil.which(programs.REDIS, path=path),
         busy_ports=frozenset(busy),
         available_bytes=psutil.virtual_memory().available - _RESERVE_BYTES,
         shared_memory_bytes=shutil.disk_usage("/dev/shm").free,
         cores=len(os.sched_getaffinity(0)),
+        mooncake_master=shutil.which(programs.MOONCAKE_MASTER, path=path),
     )
 
 
 def model_folder(model: Model, cache: Path, talk: Talk) -> Path:
     """Where the model lies, built first if it is one of ours."""
+    if model.source == "hub":
+        raise DeployError(
+            f"model {model.name} is not on this disk: its file says only what a plan needs", where="model",
+            hint=f"fetch {model.hub}, and give its folder: --set model=FOLDER",
+        )
     if model.source == "folder":
         folder = Path(model.folder or "")
         if not (folder / "config.json").is_file():
@@ -67,7 +73,7 @@ def find_facts(model: Model, cache: Path, talk: Talk) -> tuple[Facts, PreflightR
         name=model.name,
         folder=str(folder),
         dtype=record.dtype,
-        kv_bytes_per_token=shape.kv_bytes_per_token(_DTYPE_BYTES[record.dtype]),
+        kv_bytes_per_token=shape.kv_bytes_per_token(DTYPE_BYTES[record.dtype]),
         max_model_len=min(model.max_model_len, shape.max_positions),
     )
     points = tuple((point.prompt_tokens, point.median_s) for point in record.speed.prefill)

@@ -24,7 +24,7 @@ def fault_label(number: int, spec: FaultSpec) -> str:
 def planned_target(arm: ArmPlan) -> PlannedTarget:
     """The tier that an arm's faults will meet."""
     tier = arm.topology.tier
-    return PlannedTarget(tier.kind, None if tier.kind == "none" else tier.load_deadline)
+    return PlannedTarget(tier.kind, arm.topology.load_deadline_s)
 
 
 def refuse_impossible_faults(plan: ExperimentPlan) -> None:

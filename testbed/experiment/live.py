@@ -1,8 +1,9 @@
 """A live deployment as the conductor and the faults see it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from failure_injection.fault import Removed
 from testbed.clock import polls
@@ -11,32 +12,95 @@ from testbed.deploy.state import ENDED
 from testbed.engines.api import EngineApi
 from testbed.errors import RunError
 from testbed.experiment.channel import Channel
+from testbed.experiment.routed import RouterApi
 from testbed.experiment.watch import EngineLog, Watch
 from testbed.journal.events import ComponentExited, KvEvicted, KvLoadEnded
 from testbed.journal.manifest import Golden
 from testbed.journal.writer import JournalWriter
-from testbed.plan.colocated import Deployable
+from testbed.plan.site import Deployable
 from testbed.probe.orders import Aim
-from testbed.tiers.lmcache import LmcacheServer
 from testbed.tiers.redis import RedisKeys
 
 _SAVE_LIMIT_S = 60.0
 _CLEAR_LIMIT_S = 30.0
 
 
+class Deleted(Protocol):
+    """A tier's own answer to a deletion: copies removed, and copies that it kept."""
+
+    @property
+    def deleted(self) -> int:
+        """How many are gone."""
+
+    @property
+    def skipped(self) -> int:
+        """How many are still there."""
+
+
+class TierServer(Protocol):
+    """A tier that runs, as far as the conductor asks it: each kind's own file has the class that does."""
+
+    chunk_tokens: int
+
+    def close(self) -> None:
+        """Give the connections back."""
+
+    def learn(self, prompts: Iterable[tuple[int, ...]]) -> None:
+        """Work out the names of the prompts' objects beforehand."""
+
+    def delete_prompt(self, prompt: tuple[int, ...]) -> Deleted:
+        """Remove the objects of one prompt, also those that a lookup has locked."""
+
+    def clear_memory(self) -> None:
+        """Remove all objects of this deployment from the tier's memory."""
+
+    def objects_in_memory(self) -> int:
+        """How many objects the memory holds."""
+
+    def saves_in_flight(self) -> int:
+        """Objects that are still being written."""
+
+    def counters(self) -> Mapping[str, float]:
+        """The tier's own counts under neutral names."""
+
+
 @dataclass(frozen=True)
 class Live:
-    """The parts of a deployment that can be asked. `tier`, `keys` and `channel` are None where it has none."""
+    """The parts of a deployment that can be asked. `tier`, `keys`, `channel` and `router` are None where it has none.
+
+    `engine` is the first of its engines and `others` the rest, in the order of the plan. `engine_log` is that of the
+    first engine that loads.
+    """
 
     deployable: Deployable
     engine: EngineApi
     engine_log: Path
     journal: JournalWriter
     run_folder: Path
-    tier: LmcacheServer | None = None
+    tier: TierServer | None = None
     keys: RedisKeys | None = None
     channel: Channel | None = None
     deployment: Deployment | None = None
+    others: tuple[EngineApi, ...] = ()
+    router: RouterApi | None = None
+
+    @property
+    def engines(self) -> tuple[EngineApi, ...]:
+        """All engines, in the order of the plan."""
+        return (self.engine, *self.others)
+
+    @property
+    def front(self) -> EngineApi:
+        """Who clients ask: the router, which answers as an engine does, else the only engine."""
+        return self.engine if self.router is None else self.router.as_engine
+
+    def enter(self, arm: str, repetition: int) -> None:
+        """Events of all parts belong to the run's journal, and to this arm of it, from now on."""
+        self.journal.enter(arm, repetition)
+        if self.channel is not None:
+            self.channel.enter(self.run_folder / "events", arm, repetition)
+        if self.router is not None:
+            self.router.enter(self.run_folder / "events", arm, repetition)
 
     def check_alive(self) -> None:
         """See that no process of the deployment ended by itself; journal each that did.
@@ -57,7 +121,7 @@ class Live:
 
     def close(self) -> None:
         """Give all connections back."""
-        for part in (self.engine, self.tier, self.keys):
+        for part in (*self.engines, self.router, self.tier, self.keys):
             if part is not None:
                 part.close()
 
@@ -73,14 +137,12 @@ class Live:
         return left
 
     def clear_engine(self) -> None:
-        """Empty the engine's own prefix cache, as soon as it holds no block in use.
+        """Empty the own prefix cache of each engine, as soon as it holds no block in use.
 
-        Raises: RunError when it still would not after half a minute.
+        Raises: RunError when one still would not after half a minute.
         """
-        for _ in polls(_CLEAR_LIMIT_S, 0.2):
-            if self.engine.reset_prefix_cache():
-                return
-        raise RunError("the engine would not reset its prefix cache: blocks are still in use", where=self.engine.url)
+        for engine in self.engines:
+            _clear(engine)
 
     def clear(self) -> str:
         """Empty the engine's own cache and all levels of the tier; say what was removed."""
@@ -92,6 +154,13 @@ class Live:
         if self.keys is not None:
             said.append(f"{self.keys.remove()} keys removed from the backing")
         return "; ".join(said)
+
+
+def _clear(engine: EngineApi) -> None:
+    for _ in polls(_CLEAR_LIMIT_S, 0.2):
+        if engine.reset_prefix_cache():
+            return
+    raise RunError("the engine would not reset its prefix cache: blocks are still in use", where=engine.url)
 
 
 @dataclass
@@ -136,7 +205,7 @@ class LiveTier:
 
     def await_deferred(self, limit_s: float) -> int:
         for _ in polls(limit_s, 0.1):
-            deferred = int(self.live.engine.gauges()["deferred"])
+            deferred = sum(int(engine.gauges()["deferred"]) for engine in self.live.engines)
             if deferred:
                 return deferred
         return 0
@@ -146,7 +215,7 @@ class LiveTier:
 
     def recovered_tokens(self, load: KvLoadEnded) -> int | None:
         lookup = self.watch.lookups.get(load.request_id)
-        tokens = load.failed_blocks * self.live.deployable.engine.block_size
+        tokens = load.failed_blocks * self.live.deployable.engines[0].settings.block_size
         # Of a full hit one token less is promised, and lost: the last one is computed in any case.
         if lookup is not None and load.failed_blocks == load.blocks:
             tokens = lookup.promised_tokens

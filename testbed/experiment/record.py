@@ -151,7 +151,7 @@ def arm_facts(one: ArmPlan) -> ArmFacts:
         settings=dict(one.arm.set),
         faults=[_fault_facts(number, spec, tier.kind) for number, spec in enumerate(one.arm.faults)],
         control=one.arm.control,
-        load_deadline_s=None if tier.kind == "none" else tier.load_deadline,
+        load_deadline_s=one.topology.load_deadline_s,
     )
 
 

@@ -40,6 +40,22 @@ def find_spec(name: str, kind: Kind, *, beside: Path | None, where: str) -> Path
     raise not_found(name, kind, looked, known, where=where)
 
 
+def is_topology(name: str) -> bool:
+    """Whether `name` means a topology and no experiment: by its folder, or for a path by what the file says.
+
+    A name that neither folder has counts as an experiment's.
+    """
+    def first(kind: Kind) -> Path | None:
+        looked = candidates(name, kind, beside=None, roots=spec_roots())
+        return next((Path(path) for path in looked if Path(path).is_file()), None)
+
+    experiment, topology = first("experiments"), first("topologies")
+    if experiment is None or experiment != topology:
+        return experiment is None and topology is not None
+    data = parse_tree(_text(experiment), where=str(experiment)).data
+    return isinstance(data, dict) and "engines" in data
+
+
 def read_spec(path: Path, model: type[M], settings: Mapping[str, Any] | None = None) -> Loaded[M]:
     """Read one file and check it.
 

@@ -1,10 +1,11 @@
 """Deploy a topology that stays: what `testbed up` does."""
 
 import json
+import secrets
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +14,18 @@ import msgspec
 from testbed.deploy.ascent import up
 from testbed.deploy.records import read_deployment
 from testbed.deploy.takedown import down
-from testbed.errors import RunError
+from testbed.errors import RunError, TestbedError
+from testbed.experiment.arm import warm_up_engines
 from testbed.experiment.deployables import KEYS_FILE, KeysAt, check_settings, live_parts, prepare_folder
-from testbed.experiment.facts import find_facts
+from testbed.experiment.facts import model_folder
 from testbed.experiment.folders import Folders
-from testbed.experiment.specs import find_spec, read_model, read_spec
+from testbed.experiment.handoff_proof import WARM_UP, proof_prompt, prove_handoff
+from testbed.experiment.live import Live
+from testbed.experiment.topologies import plan_found, read_topology
 from testbed.journal.writer import JournalWriter
-from testbed.plan.colocated import Site, plan_colocated
-from testbed.plan.facts import Facts
-from testbed.plan.memory import ENGINE_BYTES, EngineKvPlan, check_memory
-from testbed.spec.machine import Hardware
-from testbed.spec.topology import LmcacheTier, Topology
+from testbed.plan.site import Deployable
+from testbed.plan.standing import Machines
 from testbed.tiers.redis import RedisKeys
-
-_CONTEXT_TOKENS = 2048
-_REQUESTS_AT_ONCE = 4
 
 
 def take_down(name: str, folders: Folders, talk: Callable[[str], None]) -> None:
@@ -40,57 +38,75 @@ def take_down(name: str, folders: Folders, talk: Callable[[str], None]) -> None:
     shutil.rmtree(folders.state / "sites" / name, ignore_errors=True)
 
 
-def deploy_standing(
-    topology: str,
-    settings: Mapping[str, Any],
-    hardware: str,
-    folders: Folders,
-    *,
-    name: str | None,
-    address: str | None,
-    talk: Callable[[str], None],
-) -> str:
+@dataclass(frozen=True)
+class Asked:
+    """What a user asks for: a topology with settings on a hardware profile; `name` is else the topology's own.
+
+    `address` is that of a Ray cluster to join.
+    """
+
+    topology: str
+    settings: Mapping[str, Any]
+    hardware: str
+    name: str | None = None
+    address: str | None = None
+    machines: Machines = field(default_factory=Machines)
+
+
+def deploy_standing(asked: Asked, folders: Folders, talk: Callable[[str], None]) -> str:
     """Bring a topology up and leave it running; return a command that asks it something.
 
-    Raises: SpecError, DeployError; RunError when the engine does not run with the settings that were asked for.
+    Raises: SpecError, DeployError; RunError when an engine does not run with the settings that were asked for, or
+    prefill and decode are apart in name only. Nothing is left running then.
     """
-    path = find_spec(topology, "topologies", beside=None, where="topology")
-    loaded = read_spec(path, Topology, settings)
-    machine = read_spec(find_spec(hardware, "hardware", beside=None, where="--hardware"), Hardware).value
-    called = name if name is not None else loaded.value.name
-    facts, _ = find_facts(read_model(loaded.value.model, str(path)), folders.cache, talk)
-    facts = _without_own_ports(facts, called, folders.state)
-    context = min(_CONTEXT_TOKENS, facts.model.max_model_len)
-    blocks = _REQUESTS_AT_ONCE * -(-context // machine.block_size)
-    kv = EngineKvPlan(blocks, machine.block_size, blocks * machine.block_size, facts.model.kv_bytes_per_token)
-    folder = folders.state / "sites" / called
-    tier = loaded.value.tier
-    held = {"tier memory": tier.memory} if isinstance(tier, LmcacheTier) else {}
-    talk(check_memory({"engine": ENGINE_BYTES, "engine KV": kv.kv_bytes, **held}, facts.machine.available_bytes))
-    deployable = plan_colocated(Site(called, str(folder), loaded.value, facts, kv, context))
-    events = Path(folder) / "events"
-    channel = prepare_folder(deployable, events) if read_deployment(folders.state, called) is None else None
-    deployment = up(deployable.plan, state=folders.state, talk=talk, address=address)
-    with (
-        deployment.keep_lease(),
-        closing(JournalWriter(events, "driver")) as journal,
-        closing(live_parts(deployable, deployment, journal, folder, channel)) as live,
-    ):
-        check_settings(live)
-    deployment.keep()
-    url = f"{deployable.engine_url}/v1/completions"
+    found = read_topology(asked.topology, asked.settings, asked.hardware)
+    called = asked.name if asked.name is not None else found.topology.name
+    standing, facts = plan_found(found, called, folders, asked.machines, talk)
+    if found.model.source == "hub":
+        model_folder(found.model, folders.cache, talk)  # says what to do
+    for line in standing.sums:
+        talk(line)
+    deployable = standing.deployable
+    events = Path(deployable.site.events_folder)
+    there = read_deployment(folders.state, called) is not None
+    channel = None if there else prepare_folder(deployable, events)
+    deployment = up(deployable.plan, state=folders.state, talk=talk, address=asked.address)
+    try:
+        with (
+            deployment.keep_lease(),
+            closing(JournalWriter(events, "driver")) as journal,
+            closing(live_parts(deployable, deployment, journal, events.parent, channel)) as live,
+        ):
+            check_settings(live)
+            _make_ready(live, facts.tokens, talk)
+        deployment.keep()
+    except TestbedError:
+        if not there:
+            take_down(called, folders, talk)
+        raise
+    return curl(deployable)
+
+
+def _make_ready(live: Live, tokens: Sequence[int], talk: Callable[[str], None]) -> None:
+    """Let each engine of several answer once, and prove that KV travels where it must."""
+    if len(live.engines) == 1:
+        return
+    name = f"up-{secrets.token_hex(3)}"
+    warm_up_engines(live.engines, proof_prompt(live.deployable, tokens, WARM_UP), name, talk)
+    for handed in prove_handoff(live, tokens, name):
+        talk(
+            f"handed over: of a prompt of {handed.prompt_tokens} tokens decode loaded {handed.loaded_tokens}"
+            f" ({handed.load_bytes} bytes) and computed {handed.computed_tokens}; max_tokens {handed.asked} gave"
+            f" {handed.answered}"
+        )
+
+
+def curl(deployable: Deployable) -> str:
+    """A command that asks a deployment something."""
+    url = f"{deployable.client_url}/v1/completions"
     prompt = "The capital of France is"
-    body = json.dumps({"model": deployable.engine.served_name, "prompt": prompt, "max_tokens": 8, "temperature": 0})
+    body = json.dumps({"model": deployable.served_name, "prompt": prompt, "max_tokens": 8, "temperature": 0})
     return f"curl -s {url} -H 'Content-Type: application/json' -d '{body}'"
-
-
-def _without_own_ports(facts: Facts, name: str, state: Path) -> Facts:
-    """The ports that a deployment of this name holds are not busy for it: the same `up` again makes the same plan."""
-    record = read_deployment(state, name)
-    if record is None:
-        return facts
-    own = {port for component in record.plan.components for port in component.ports}
-    return replace(facts, machine=replace(facts.machine, busy_ports=facts.machine.busy_ports - own))
 
 
 def _remove_keys(name: str, folders: Folders, talk: Callable[[str], None]) -> None:

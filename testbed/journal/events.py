@@ -137,8 +137,9 @@ class KvLoadBegan(Event, frozen=True, kw_only=True, tag="kv_load_began"):
 class KvLoadEnded(Event, frozen=True, kw_only=True, tag="kv_load_ended"):
     """COMPLETE: the blocks are usable (`ok`), or the load failed for `reason`.
 
-    `transfer_s` is the time in which bytes moved; None where the connector does not show it. `transfer_ended_at_ns` is
-    when the real transfer was over, `given_up_at_ns` when the deadline had passed.
+    `transfer_s` is the time in which bytes moved; None where the connector does not show it. Where they move while the
+    engine goes on it lasts until the engine looked, which is never too short. `transfer_ended_at_ns` is when the real
+    transfer was over, `given_up_at_ns` when the deadline had passed.
     """
 
     request_id: str

@@ -20,7 +20,8 @@ class Ready:
 class Component:
     """One process tree. `needs` are components that must be ready before it starts.
 
-    `cpus` and `gpus` are Ray resources. `shared_memory` are names below /dev/shm that it may leave when killed.
+    `cpus` and `gpus` are Ray resources. `shared_memory` are names below /dev/shm that it may leave when killed. `files`
+    must be there before it starts: absolute path to text. `node` is the address of the machine that it runs on.
     """
 
     name: str
@@ -32,6 +33,8 @@ class Component:
     shared_memory: tuple[str, ...] = ()
     cpus: float = 0.0
     gpus: float = 0.0
+    files: dict[str, str] = field(default_factory=dict)
+    node: str = "127.0.0.1"
 
 
 @dataclass(frozen=True)

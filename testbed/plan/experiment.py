@@ -7,18 +7,10 @@ from dataclasses import dataclass, replace
 from testbed.errors import SpecError
 from testbed.plan.expectation import Expected, expect
 from testbed.plan.facts import Facts
-from testbed.plan.memory import (
-    ENGINE_BYTES,
-    LMCACHE_BYTES,
-    RAY_BYTES,
-    EngineKvPlan,
-    check_memory,
-    check_shared_memory,
-    engine_kv,
-)
+from testbed.plan.memory import EngineKvPlan, check_deployment_memory, engine_kv
 from testbed.spec.experiment import Arm, Experiment
 from testbed.spec.machine import Hardware, Slo
-from testbed.spec.topology import LmcacheTier, Topology
+from testbed.spec.topology import Topology
 from testbed.spec.workload import Workload
 from testbed.workload.mixed import WorkloadPlan, plan_requests
 from testbed.workload.request import PlannedRequest
@@ -66,8 +58,8 @@ class ArmPlan:
 
     @property
     def probed(self) -> bool:
-        """True where the engine has a connector, and so a probe."""
-        return self.topology.tier.kind != "none"
+        """True where the engines have a connector, and so a probe."""
+        return self.topology.probed
 
 
 @dataclass(frozen=True)
@@ -196,14 +188,11 @@ def _arm(arm: Arm, specs: ExperimentSpecs, workload: WorkloadPlan, kv: EngineKvP
 
 
 def _memory(topology: Topology, kv: EngineKvPlan, facts: Facts) -> str:
-    terms = {"Ray": RAY_BYTES, "engine": ENGINE_BYTES, "engine KV": kv.kv_bytes}
-    tier = topology.tier
-    if isinstance(tier, LmcacheTier):
-        check_shared_memory(tier.memory, facts.machine.shared_memory_bytes)
-        terms |= {"LMCache": LMCACHE_BYTES, "tier memory": tier.memory}
-        if tier.backing is not None and tier.backing.memory is not None:
-            terms["backing"] = tier.backing.memory
-    return f"with tier {tier.kind}: {check_memory(terms, facts.machine.available_bytes)}"
+    machine = facts.machine
+    return f"with tier {topology.tier.kind}: " + check_deployment_memory(
+        topology, kv.kv_bytes, available_bytes=machine.available_bytes,
+        shared_memory_bytes=machine.shared_memory_bytes,
+    )
 
 
 def _blocks(arms: Sequence[ArmPlan], seed: int) -> tuple[tuple[ArmPlan, ...], ...]:

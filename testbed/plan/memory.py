@@ -3,11 +3,15 @@
 from dataclasses import dataclass
 
 from testbed.errors import DeployError
+from testbed.spec.topology import LmcacheTier, MooncakeStoreTier, Topology
+from testbed.tiers.mooncake_store import LOCAL_BUFFER_BYTES
 
 ENGINE_BYTES = 3_300_000_000
 """Resident memory of the three processes of one CPU engine with a small model, without KV (measured, rounded up)."""
 
+ROUTER_BYTES = 100_000_000
 LMCACHE_BYTES = 700_000_000
+MOONCAKE_MASTER_BYTES = 100_000_000
 RAY_BYTES = 900_000_000
 
 
@@ -51,6 +55,42 @@ def engine_kv(
     wanted = round(share * document_tokens / block_size)
     least = -(-max_model_len // block_size) + 1
     return EngineKvPlan(max(wanted, least), block_size, document_tokens, kv_bytes_per_token)
+
+
+def memory_terms(topology: Topology, engine_kv_bytes: int) -> dict[str, int]:
+    """What a deployment on this machine's processor takes, term by term: each engine, then what they share."""
+    count = topology.engine_count
+    engines, kv = ("engine", "engine KV") if count == 1 else (f"{count} engines", f"KV of {count} engines")
+    terms = {"Ray": RAY_BYTES, engines: count * ENGINE_BYTES, kv: count * engine_kv_bytes}
+    if topology.routed:
+        terms["router"] = ROUTER_BYTES
+    return terms | tier_terms(topology)
+
+
+def tier_terms(topology: Topology) -> dict[str, int]:
+    """What the tier of a topology takes of a machine's memory."""
+    tier, engines = topology.tier, topology.engine_count
+    if isinstance(tier, MooncakeStoreTier):
+        buffers = engines * LOCAL_BUFFER_BYTES
+        return {"Mooncake master": MOONCAKE_MASTER_BYTES, "tier memory": engines * tier.memory, "buffers": buffers}
+    if not isinstance(tier, LmcacheTier):
+        return {}
+    terms = {"LMCache": LMCACHE_BYTES, "tier memory": tier.memory}
+    if tier.backing is not None and tier.backing.memory is not None:
+        terms["backing"] = tier.backing.memory
+    return terms
+
+
+def check_deployment_memory(
+    topology: Topology, engine_kv_bytes: int, *, available_bytes: int, shared_memory_bytes: int
+) -> str:
+    """The sum of a whole deployment as a line of the plan.
+
+    Raises: DeployError, with the sum, when it is more than there is.
+    """
+    if isinstance(topology.tier, LmcacheTier):
+        check_shared_memory(topology.tier.memory, shared_memory_bytes)
+    return check_memory(memory_terms(topology, engine_kv_bytes), available_bytes)
 
 
 def check_memory(terms: dict[str, int], available_bytes: int) -> str:

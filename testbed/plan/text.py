@@ -1,11 +1,12 @@
 """A plan as text: what `testbed plan` prints and the manifest keeps."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from testbed.plan.aims import aimed_at
-from testbed.plan.colocated import Deployable
+from testbed.plan.component import Component
 from testbed.plan.experiment import ArmPlan, ExperimentPlan
+from testbed.plan.site import LOOPBACK, Deployable
 from testbed.workload.in_words import arrivals_text, loop_text
 
 
@@ -58,11 +59,48 @@ def _arm(one: ArmPlan, plan: ExperimentPlan) -> Iterator[str]:
         yield f"      strikes requests {', '.join(map(str, aimed_at(fault, plan.workload.requests, expected)))}"
 
 
-def _commands(deployables: tuple[Deployable, ...]) -> Iterator[str]:
+def _commands(deployables: Iterable[Deployable]) -> Iterator[str]:
     for deployable in deployables:
         yield f"deployment {deployable.plan.name} in {deployable.plan.folder}"
         for component in deployable.plan.components:
-            env = " ".join(f"{key}={value}" for key, value in sorted(component.env.items()))
-            needs = f", after {', '.join(component.needs)}" if component.needs else ""
-            yield f"  {component.name}: ports {', '.join(map(str, component.ports))}{needs}"
-            yield f"    {env} {' '.join(component.command)}"
+            yield from _component(component)
+
+
+def _component(component: Component) -> Iterator[str]:
+    env = " ".join(f"{key}={value}" for key, value in sorted(component.env.items()))
+    needs = f", after {', '.join(component.needs)}" if component.needs else ""
+    gpus = f", {component.gpus:g} GPU" if component.gpus else ""
+    node = f", on {component.node}" if component.node != LOOPBACK else ""
+    yield f"  {component.name}: ports {', '.join(map(str, component.ports))}{node}{gpus}{needs}"
+    yield f"    {env} {' '.join(component.command)}"
+    for path, text in component.files.items():
+        yield f"    file {path}:"
+        yield from (f"      {line}" for line in text.splitlines())
+
+
+def topology_text(deployable: Deployable, sums: Iterable[str], dropped: Iterable[str] = ()) -> str:
+    """All that a topology deploys, for a reader: model, machines, sums, commands; `dropped` keys went with a kind."""
+    fell = [f"dropped with the old kind: {', '.join(dropped)}"] if dropped else []
+    return "\n".join((*_topology_head(deployable), *fell, *sums, *_commands([deployable]))) + "\n"
+
+
+def _topology_head(deployable: Deployable) -> Iterator[str]:
+    site = deployable.site
+    topology, model, gpus = site.topology, site.model, site.gpus
+    yield f"topology {topology.name}"
+    yield f"model {model.name}, {model.dtype}, {model.kv_bytes_per_token} B of KV a token"
+    if gpus is None:
+        yield f"hardware: a processor with {site.machine.cores} cores"
+    else:
+        yield f"hardware {gpus.name}: {len(gpus.nodes)} machine(s) with {gpus.per_node} GPU(s) each"
+    ways = [f"transfer {topology.transfer.kind}", f"tier {topology.tier.kind}"]
+    yield f"engines {', '.join(part.name for part in deployable.engines)}; {', '.join(ways)}"
+    failure = topology.on_load_failure
+    yield f"a failed load: {failure.policy}, after {failure.attempts} attempt(s); deadline {_deadline(deployable)}"
+    yield f"context of each engine: {site.max_model_len} tokens"
+    yield f"clients ask {deployable.client_url}"
+
+
+def _deadline(deployable: Deployable) -> str:
+    seconds = deployable.site.topology.load_deadline_s
+    return "none, for nothing is loaded" if seconds is None else f"{seconds:g} s"

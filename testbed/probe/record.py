@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from testbed.journal.events import Event
+from testbed.journal.events import Event, Note
 from testbed.journal.writer import JournalWriter
 from testbed.probe.orders import OrderReader, Orders
 
@@ -19,11 +19,12 @@ _LOG = logging.getLogger(__name__)
 
 
 class Record:
-    """Reads the orders and writes events to the journal that they name."""
+    """Reads the orders and writes events to the journal that they name; each journal begins with the `notes`."""
 
-    def __init__(self, orders: Path, name: str) -> None:
+    def __init__(self, orders: Path, name: str, notes: tuple[str, ...] = ()) -> None:
         self._reader = OrderReader(orders)
         self._name = name
+        self._notes = notes
         self._folder = ""
         self._writer: JournalWriter | None = None
         self._part: tuple[str, int] = ("", 0)
@@ -39,8 +40,11 @@ class Record:
         if self._writer is None:
             return msgspec.structs.replace(orders, aims=[])
         if self._part != (orders.arm, orders.repetition):
+            first = self._part[1] < 0
             self._part = (orders.arm, orders.repetition)
             self._writer.enter(orders.arm, orders.repetition)
+            for note in self._notes if first else ():
+                self._append(Note, text=note)
         return orders
 
     def _open(self, folder: str) -> None:
@@ -56,6 +60,9 @@ class Record:
     def write(self, kind: type[Event], **fields: Any) -> None:
         """Append one event, if the journal still takes any."""
         self.orders()
+        self._append(kind, **fields)
+
+    def _append(self, kind: type[Event], **fields: Any) -> None:
         if self._writer is None:
             return
         try:

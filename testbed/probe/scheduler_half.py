@@ -5,14 +5,15 @@ that is held here holds nobody else: the engine goes on with all others.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from testbed.journal.events import FaultApplied, KvAborted, KvLookup, KvReserve, StepScheduled
+from testbed.journal.events import FaultApplied, KvAborted, KvLookup, KvReserve, KvSaved, StepScheduled
 from testbed.probe.identity import our_id
 from testbed.probe.orders import Aim, Orders
 from testbed.probe.record import Record
+from testbed.probe.ways import Way
 
 RELEASE_LIMIT_S = 5.0
 Answer = tuple[int | None, bool]
@@ -20,7 +21,11 @@ Answer = tuple[int | None, bool]
 
 @dataclass(frozen=True)
 class LoadOrder:
-    """What the worker side must know of one load; travels with the connector's own metadata."""
+    """What the worker side must know of one load; travels with the connector's own metadata.
+
+    A load that is not `is_async` is over within the engine step in which it begins, and nobody reports its end. The
+    bytes of one in the `background` move while the engine goes on. `path` is empty where the connector has one only.
+    """
 
     request_id: str
     attempt: int
@@ -30,6 +35,9 @@ class LoadOrder:
     slow_fault: str
     corrupt: str
     corrupt_fault: str
+    is_async: bool = True
+    path: str = ""
+    background: bool = False
 
 
 @dataclass
@@ -40,6 +48,7 @@ class Lookup:
     first_asked_at_ns: int
     attempt: int = 1
     answered: tuple[int, int] | None = None
+    is_async: bool = True
     kept: tuple[int, bool] | None = None
     kept_local: int = 0
     hold: Aim | None = None
@@ -48,6 +57,7 @@ class Lookup:
     block_ids: tuple[int, ...] = ()
     reserved: bool = False
     received: bool = False
+    load_failed: bool = False
     failures: int = 0
     gave_up: bool = False
 
@@ -55,13 +65,15 @@ class Lookup:
 class SchedulerHalf:
     """Keeps a `Lookup` per request, by the engine's id."""
 
-    def __init__(self, record: Record, block_size: int) -> None:
+    def __init__(self, record: Record, block_size: int, workers: int = 1) -> None:
         self._record = record
         self._block_size = block_size
+        self._workers = workers
         self._lookups: dict[str, Lookup] = {}
         self._loads: dict[str, LoadOrder] = {}
         self._seen: dict[tuple[str, int, str], int] = {}
         self._struck: dict[tuple[str, int, str], int] = {}
+        self._saving: dict[int, tuple[str, int]] = {}
         self._step = 0
 
     def lookup(self, request: Any, local_tokens: int, ask: Callable[[], Answer]) -> Answer:
@@ -90,7 +102,7 @@ class SchedulerHalf:
         state.attempt += 1
         state.first_asked_at_ns = now_ns
         state.answered = None
-        state.reserved = state.received = state.gave_up = False
+        state.reserved = state.received = state.load_failed = state.gave_up = False
         state.strikes = []
 
     def _first_answer(
@@ -166,6 +178,7 @@ class SchedulerHalf:
             return answer
         if reason == "deadline":
             state.gave_up = True
+        state.is_async = answer[1]
         if state.answered != (local_tokens, promised):
             state.answered = (local_tokens, promised)
             self._record.write(
@@ -183,13 +196,13 @@ class SchedulerHalf:
             )
         return answer
 
-    def reserved(self, request: Any, blocks: Any, tokens: int) -> None:
-        """The engine has allocated blocks; `tokens` of them are to be loaded (0 for none)."""
+    def reserved(self, request: Any, blocks: Any, tokens: int, way: Way | None = None) -> None:
+        """The engine has allocated blocks; `tokens` of them are to be loaded (0 for none), that `way`."""
         state = self._lookups.get(request.request_id)
         if state is None or not tokens:
             return
         orders = self._record.orders()
-        state.reserved, state.received = True, False
+        state.reserved, state.received = True, not state.is_async
         local_tokens = state.answered[0] if state.answered else 0
         first = local_tokens // self._block_size
         last = -(-(local_tokens + tokens) // self._block_size)
@@ -207,6 +220,9 @@ class SchedulerHalf:
             slow_fault=slow.fault if slow else "",
             corrupt=corrupt.pattern if corrupt else "",
             corrupt_fault=corrupt.fault if corrupt else "",
+            is_async=state.is_async,
+            path=way.path if way else "",
+            background=way.background if way else False,
         )
         self._record.write(
             KvReserve, request_id=state.request_id, attempt=state.attempt, tokens=tokens, blocks=len(ids)
@@ -228,13 +244,41 @@ class SchedulerHalf:
         return loads
 
     def ended(self, received: set[str], failed: set[str], invalid_blocks: set[int]) -> None:
-        """The worker side has reported loads as ended, some of them as failed, as a whole or by their blocks."""
+        """The worker side has reported loads as ended, some of them as failed, as a whole or by their blocks.
+
+        Failed blocks may be told of before the end, and of a load that is not asynchronous nothing else is told.
+        """
+        for state in self._lookups.values() if invalid_blocks else ():
+            on_its_way = state.reserved and not (state.received and state.is_async)
+            if on_its_way and not invalid_blocks.isdisjoint(state.block_ids):
+                self._count_failure(state)
         for engine_id in received:
-            state = self._lookups.get(engine_id)
-            if state is not None and state.reserved and not state.received:
-                state.received = True
-                if engine_id in failed or not invalid_blocks.isdisjoint(state.block_ids):
-                    state.failures += 1
+            ended = self._lookups.get(engine_id)
+            if ended is not None and ended.reserved and not ended.received:
+                ended.received = True
+                if engine_id in failed:
+                    self._count_failure(ended)
+
+    def _count_failure(self, state: Lookup) -> None:
+        """Once for each attempt, in however many pieces its failure is told."""
+        if not state.load_failed:
+            state.load_failed = True
+            state.failures += 1
+
+    def saving(self, jobs: Mapping[int, str]) -> None:
+        """The connector has begun to save: the number of each job, and the engine's id of its request."""
+        self._saving |= {job: (engine_id, self._workers) for job, engine_id in jobs.items()}
+
+    def saved(self, jobs: Mapping[int, int]) -> None:
+        """So many workers have ended these jobs; when all have, the blocks that they read are free."""
+        for job, workers in jobs.items():
+            if job not in self._saving:
+                continue
+            engine_id, left = self._saving.pop(job)
+            if left > workers:
+                self._saving[job] = (engine_id, left - workers)
+            else:
+                self._record.write(KvSaved, request_id=our_id(engine_id))
 
     def finished(self, request: Any) -> None:
         """The request is over; if its KV was still on the way, that is an abort."""

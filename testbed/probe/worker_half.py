@@ -2,17 +2,21 @@
 
 A load that must be given up is reported as failed only once the real transfer has ended, so that no block is used again
 while bytes may still arrive in it. A completion is never reported for a request that is gone: that ends the engine.
+A load that is not asynchronous can only be slow by keeping the engine: then it does, as its tier would.
 """
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from testbed import clock
 from testbed.journal.events import FaultApplied, KvLoadBegan, KvLoadEnded, KvSaved
 from testbed.probe.identity import our_id
 from testbed.probe.record import Record
 from testbed.probe.scheduler_half import LoadOrder
+
+_STALL_LOOK_EVERY_S = 0.01
 
 
 @dataclass
@@ -25,6 +29,7 @@ class Load:
     ended_at_ns: int | None = None
     given_up_at_ns: int | None = None
     failed_by_connector: bool = False
+    lost: set[int] = field(default_factory=set)
 
 
 class WorkerHalf:
@@ -63,13 +68,25 @@ class WorkerHalf:
                 attempt=order.attempt,
                 blocks=len(order.block_ids),
                 load_bytes=self._bytes(order),
-                path=self._path,
+                path=self._path_of(order),
             )
         start()
         # Several loads in one call share its time; whose it was cannot be told, so none of them gets it.
         if len(self._arrived) == 1:
             self._loads[next(iter(self._arrived))].transfer_s = (time.monotonic_ns() - began_at_ns) / 1e9
+        for engine_id, order in self._arrived.items():
+            if not order.is_async:
+                self._transfer_ended(engine_id, time.monotonic_ns(), failed=False)
+                self._stall(self._loads[engine_id])
         self._arrived = {}
+
+    def _stall(self, load: Load) -> None:
+        """Keep the engine for as long as a load is to be slow, at most to its deadline."""
+        while load.order.slow_s and not self._may_end(load, time.monotonic_ns()):
+            clock.sleep_s(_STALL_LOOK_EVERY_S)
+
+    def _path_of(self, order: LoadOrder) -> str:
+        return order.path if order.path else self._path
 
     def _bytes(self, order: LoadOrder) -> int:
         return len(order.block_ids) * self._block_bytes
@@ -87,13 +104,16 @@ class WorkerHalf:
         receiving.difference_update(self._loads)
         failed.difference_update(self._loads)
         self._ready = [engine_id for engine_id, load in self._loads.items() if self._may_end(load, now_ns)]
-        receiving.update(self._ready)
-        failed.update(engine_id for engine_id in self._ready if self._loads[engine_id].failed_by_connector)
+        told = [engine_id for engine_id in self._ready if self._loads[engine_id].order.is_async]
+        receiving.update(told)
+        failed.update(engine_id for engine_id in told if self._loads[engine_id].failed_by_connector)
 
     def _transfer_ended(self, engine_id: str, now_ns: int, failed: bool) -> None:
         load = self._loads[engine_id]
         load.ended_at_ns, load.failed_by_connector = now_ns, failed
         order = load.order
+        if order.background:
+            load.transfer_s = (now_ns - load.began_at_ns) / 1e9
         if order.slow_s:
             self._applied(order.slow_fault, order, "began", None)
         if order.corrupt and not failed:
@@ -118,21 +138,27 @@ class WorkerHalf:
     def failures(self, real: set[int]) -> set[int]:
         """The blocks to report as failed in this pass: the connector's own, and all of a load that was given up."""
         reported = set(real)
+        # A connector may tell of failed blocks before it tells of the load's end.
+        for load in self._loads.values() if real else ():
+            load.lost |= real.intersection(load.order.block_ids)
         for engine_id in self._ready:
             load = self._loads.pop(engine_id)
-            blocks = set(load.order.block_ids)
             if load.given_up_at_ns is not None:
-                reported |= blocks
-            self._ended(load, len(blocks & reported), bool(blocks & real))
+                reported.update(load.order.block_ids)
+            self._ended(load)
         self._ready = []
         return reported
 
-    def _ended(self, load: Load, failed_blocks: int, real: bool) -> None:
+    def _ended(self, load: Load) -> None:
         order = load.order
+        real = bool(load.lost) or load.failed_by_connector
+        # Given up, or failed without a word about which blocks: then none of them is good.
+        whole = load.given_up_at_ns is not None or load.failed_by_connector
+        failed_blocks = len(order.block_ids) if whole else len(load.lost)
         ok = not failed_blocks and not load.failed_by_connector
         if order.slow_s:
             self._applied(order.slow_fault, order, "ended", (time.monotonic_ns() - load.began_at_ns) / 1e9)
-        reason = "" if ok else "load_error" if real or load.failed_by_connector else "deadline"
+        reason = "" if ok else "load_error" if real else "deadline"
         self._record.write(
             KvLoadEnded,
             request_id=order.request_id,
@@ -141,7 +167,7 @@ class WorkerHalf:
             blocks=len(order.block_ids),
             failed_blocks=failed_blocks,
             load_bytes=self._bytes(order),
-            path=self._path,
+            path=self._path_of(order),
             reason=reason,
             began_at_ns=load.began_at_ns,
             transfer_ended_at_ns=load.ended_at_ns,

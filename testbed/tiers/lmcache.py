@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from testbed.errors import RunError
 from testbed.journal.events import ORDERS_KEY, PATH_KEY
@@ -34,9 +34,13 @@ class LmcachePorts:
 
 
 def server_command(
-    program: str, memory_bytes: int, ports: LmcachePorts, *, pool: str, chunk_tokens: int, redis: tuple[str, int] | None
+    program: str, memory_bytes: int, ports: LmcachePorts, *, pool: str, chunk_tokens: int,
+    redis: tuple[str, int] | None, mode: Literal["engine_driven", "lmcache_driven"] = "engine_driven",
 ) -> tuple[str, ...]:
-    """The LMCache server with `memory_bytes` of shared memory called `pool`, and Redis behind it if given."""
+    """The LMCache server with `memory_bytes` of shared memory called `pool`, and Redis behind it if given.
+
+    `mode` says who copies: a CPU engine by itself, or the server out of a GPU's memory.
+    """
     command = (
         program,
         "server",
@@ -51,7 +55,7 @@ def server_command(
         "--eviction-policy",
         "LRU",
         "--supported-transfer-mode",
-        "engine_driven",
+        mode,
         "--shm-name",
         pool,
         "--http-host",

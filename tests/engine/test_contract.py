@@ -7,6 +7,7 @@ import pytest
 
 from testbed.drive.endpoint import Endpoint
 from testbed.experiment.watch import Watch
+from testbed.plan.site import LmcacheAccess
 from testbed.tiers.lmcache import LmcachePorts, health_url
 from tests import contract_orders, contract_tier
 from tests.contract_engine import ask_plainly, drive_forced
@@ -30,7 +31,7 @@ def tier(bench: Bench) -> TierBench:
     """The deployment as one that stores; its probe journals for the contract alone."""
     assert bench.live.channel is not None
     assert bench.live.tier is not None
-    assert bench.live.deployable.tier is not None
+    assert isinstance(bench.live.deployable.tier, LmcacheAccess)
     events = bench.run_folder / "events"
     bench.live.channel.enter(events, "contract", 0)
     tokens, length = bench.plan.facts.tokens, 3 * bench.live.tier.chunk_tokens + 5

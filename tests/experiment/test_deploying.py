@@ -62,7 +62,10 @@ class Bench:
         monkeypatch.setattr(deploying, "up", lambda *given, **named: deployment)
         monkeypatch.setattr(deploying, "live_parts", lambda *given: live)
         monkeypatch.setattr(deploying, "check_settings", lambda given: {})
-        monkeypatch.setattr(deploying, "warm_up_engine", lambda *given: None)
+        monkeypatch.setattr(deploying, "warm_up_engines", lambda *given: None)
+        self.proven_at: list[tuple[str, int]] = []
+        proven = self.proven_at
+        monkeypatch.setattr(deploying, "prove_handoff", lambda found, *given: proven.append(found.journal.place))
         monkeypatch.setattr(deploying, "leftovers", lambda *given: self.left)
 
     def run(self) -> None:
@@ -125,3 +128,10 @@ def test_the_folder_of_a_failed_start_goes_too_and_its_log_is_kept(
     assert bench.findings.left is None, "nobody could look"
     assert not (tmp_path / "site").exists()
     assert (tmp_path / "logs" / "d" / "engine-0.log").exists()
+
+
+def test_what_comes_before_an_arm_belongs_to_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(tmp_path, monkeypatch, FakeDeployment())
+    assert bench.journal.place == ("tier", 0), "the arm of the deployment before"
+    bench.run()
+    assert bench.proven_at == [("", 0)]

@@ -1,7 +1,7 @@
 """A reset is proven by a canary, or it is not a reset."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +91,47 @@ def test_a_canary_that_hit_before_and_misses_after_is_the_proof(tmp_path: Path) 
     event = reset(tmp_path, live(tmp_path))
     assert event.proven
     assert (event.before_promised_tokens, event.after_promised_tokens, event.after_local_tokens) == (4, 0, 0)
+
+
+def with_another(folder: Path, **changes: Any) -> Live:
+    """A second engine on the same tier, which can refuse to forget."""
+    first = live(folder)
+    server: Any = first.engine
+    other: Any = Beside(server, **changes)
+    return replace(first, others=(other,))
+
+
+@dataclass
+class Beside:
+    """Asks the same tier as the first engine, and has a cache of its own."""
+
+    first: FakeServer
+    forgets: bool = True
+    holds: bool = False
+    url: str = "beside"
+
+    def complete(
+        self, prompt: Sequence[int], max_tokens: int, request_id: str, extra: Mapping[str, Any] | None = None
+    ) -> Any:
+        self.first.engine_holds = self.holds
+        return self.first.complete(prompt, max_tokens, request_id, extra)
+
+    def reset_prefix_cache(self) -> bool:
+        self.holds = self.holds and not self.forgets
+        return True
+
+
+def test_every_engine_of_several_is_asked_and_none_for_what_another_has_just_stored(tmp_path: Path) -> None:
+    found = with_another(tmp_path)
+    event = reset(tmp_path, found)
+    assert (event.proven, event.after_promised_tokens, event.after_local_tokens) == (True, 0, 0)
+    server: Any = found.engine
+    assert server.asked[-2:] == ["R.tier.0.canary-miss", "R.tier.0.canary-miss-1"]
+
+
+def test_one_engine_that_remembers_is_enough_to_end_the_run(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="4 in the engine"):
+        reset(tmp_path, with_another(tmp_path, forgets=False, holds=True))
 
 
 def test_without_a_tier_the_engines_own_cache_is_proven_empty(tmp_path: Path) -> None:

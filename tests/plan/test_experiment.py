@@ -7,9 +7,10 @@ import pytest
 
 from testbed.errors import DeployError, SpecError
 from testbed.experiment.faults import refuse_impossible_faults
-from testbed.plan.colocated import Site, plan_colocated
+from testbed.plan.deployment import plan_deployment
 from testbed.plan.experiment import ExperimentPlan, ExperimentSpecs, plan_experiment
 from testbed.plan.facts import Facts, MachineFacts, ModelFacts
+from testbed.plan.site import Deployable, Site
 from testbed.plan.text import plan_text
 from testbed.spec.experiment import Experiment
 from testbed.spec.machine import Hardware, Slo
@@ -194,14 +195,18 @@ def test_a_fault_that_cannot_reach_its_target_is_refused_before_anything_starts(
         refuse_impossible_faults(made([TIER, held(**changes)]))
 
 
-def deployed(tier: dict[str, Any], facts: Facts = FACTS) -> Any:
+def deployed(tier: dict[str, Any], facts: Facts = FACTS) -> Deployable:
     plan = made([TIER])
-    return plan_colocated(Site("d", "site", topology(tier), facts, plan.kv, plan.max_model_len))
+    return plan_deployment(
+        Site("d", "site", topology(tier), facts.model, facts.machine, plan.kv, plan.max_model_len)
+    )
 
 
 def test_the_failure_policy_is_written_at_the_top_level_of_the_engines_config() -> None:
-    assert deployed(LMCACHE).engine.transfer["kv_load_failure_policy"] == "recompute"
-    assert deployed(LMCACHE).engine.transfer["kv_connector"] == "ProbedLMCacheMPConnector"
+    transfer = deployed(LMCACHE).engines[0].settings.transfer
+    assert transfer is not None
+    assert transfer["kv_load_failure_policy"] == "recompute"
+    assert transfer["kv_connector"] == "ProbedLMCacheMPConnector"
 
 
 def test_an_engine_without_a_tier_has_no_connector() -> None:

@@ -103,7 +103,7 @@ class FakeEngine:
         extra = {ORDERS_KEY: str(orders), PATH_KEY: "memory"}
         config = SimpleNamespace(
             stored={}, kv_transfer_config=SimpleNamespace(kv_connector_extra_config=extra),
-            cache_config=SimpleNamespace(block_size=WIDTH),
+            cache_config=SimpleNamespace(block_size=WIDTH), parallel_config=SimpleNamespace(world_size=1),
         )
         made, memory = probed(FakeConnector), SimpleNamespace(num_blocks=BLOCK_COUNT)
         self._scheduler: Any = made(config, SimpleNamespace(name="SCHEDULER"), memory)

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from testbed.journal.events import FaultApplied, KvAborted, KvLookup, KvReserve, StepScheduled
+from testbed.journal.events import FaultApplied, KvAborted, KvLookup, KvReserve, KvSaved, StepScheduled
 from testbed.journal.reader import Journal, load_journal
 from testbed.probe.orders import Aim, Orders, write_orders
 from testbed.probe.record import Record
 from testbed.probe.scheduler_half import SchedulerHalf
+from testbed.probe.ways import Way
 from tests.probe.fakes import Cached, FakeBlocks, FakeRequest, FakeStep, New
 
 BLOCK = 16
@@ -203,3 +204,68 @@ def test_steps_are_numbered_without_gaps_and_empty_ones_left_out(bench: Bench) -
     first, second = bench.journal().select(StepScheduled)
     assert (first.step, first.work, first.total_tokens) == (0, [("a", 16, 5)], 5)
     assert (second.step, second.work, second.total_tokens) == (1, [("b", 0, 3), ("a", 21, 1)], 4)
+
+
+def test_a_promise_that_is_not_whole_blocks_is_reserved_with_its_last_part_of_one(bench: Bench) -> None:
+    request = FakeRequest(engine_id("r"))
+    bench.half.lookup(request, 16, lambda: (37, True))
+    bench.half.reserved(request, FakeBlocks([7, 1, 2, 3, 4]), 37, Way("loopback_tcp", background=True))
+    [order] = bench.half.step(FakeStep({}, [], Cached())).values()
+    # 16 local tokens are block 7; tokens 16 to 53 lie in blocks 1, 2 and, in part, 3
+    assert (order.block_ids, order.path, order.background) == ((1, 2, 3), "loopback_tcp", True)
+
+
+def load_within_the_step(bench: Bench, name: str) -> None:
+    """What a connector promises that loads before the engine goes on."""
+    request = FakeRequest(engine_id(name))
+    bench.half.lookup(request, 16, lambda: (64, False))
+    bench.half.reserved(request, FakeBlocks([7, 1, 2, 3, 4, 9]), 64)
+
+
+def test_the_worker_is_told_that_a_load_is_over_within_its_step(bench: Bench) -> None:
+    load_within_the_step(bench, "r")
+    [order] = bench.half.step(FakeStep({}, [], Cached())).values()
+    assert not order.is_async
+    assert not bench.journal().select(KvLookup)[0].is_async
+
+
+def test_failed_blocks_are_all_that_is_told_of_a_load_within_its_step(bench: Bench) -> None:
+    load_within_the_step(bench, "r")
+    bench.half.ended(set(), set(), {99})
+    assert bench.ask("r", (64, False), local=16) == (64, False)
+    bench.half.reserved(FakeRequest(engine_id("r")), FakeBlocks([7, 1, 2, 3, 4, 9]), 64)
+    bench.half.ended(set(), set(), {3})
+    assert bench.ask("r", (64, False), local=16) == (0, False)
+
+
+def test_a_request_that_ends_after_a_load_within_its_step_is_no_abort(bench: Bench) -> None:
+    load_within_the_step(bench, "r")
+    bench.half.finished(FakeRequest(engine_id("r")))
+    assert bench.journal().select(KvAborted) == []
+
+
+def test_a_failure_that_is_told_in_pieces_counts_once(bench: Bench) -> None:
+    bench.order(attempts=2)
+    load_once(bench, "r")
+    bench.half.ended(set(), set(), {3})
+    bench.half.ended({engine_id("r")}, {engine_id("r")}, {4})
+    assert bench.ask("r", (64, True), local=16) == (64, True), "one failure of two that are allowed"
+    bench.half.reserved(FakeRequest(engine_id("r")), FakeBlocks([7, 1, 2, 3, 4, 9]), 64)
+    bench.half.ended({engine_id("r")}, {engine_id("r")}, set())
+    assert bench.ask("r", (64, True), local=16) == (0, False)
+
+
+def test_a_failure_that_is_told_before_the_load_has_ended_is_known_afterwards(bench: Bench) -> None:
+    load_once(bench, "r")
+    bench.half.ended(set(), set(), {3})
+    bench.half.ended({engine_id("r")}, set(), set())
+    assert bench.ask("r", (64, True), local=16) == (0, False)
+
+
+def test_a_save_job_is_told_of_when_all_workers_have_ended_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(tmp_path, monkeypatch)
+    half = SchedulerHalf(Record(tmp_path / "orders.json", "probe"), BLOCK, workers=2)
+    half.saving({7: engine_id("r"), 8: engine_id("s")})
+    half.saved({7: 1, 8: 2, 99: 2})
+    half.saved({7: 1})
+    assert [one.request_id for one in bench.journal().select(KvSaved)] == ["s", "r"]

@@ -51,11 +51,12 @@ class Bench:
         self.now_s += seconds
 
     def poll(
-        self, receiving: set[str], sending: set[str] | None = None, real: set[int] | None = None
+        self, receiving: set[str], sending: set[str] | None = None, real: set[int] | None = None,
+        failed: set[str] | None = None,
     ) -> tuple[set[str], set[int]]:
         """One pass of the engine's polling: what it is told of ended loads and failed blocks."""
         told = set(receiving)
-        self.half.results(set() if sending is None else sending, told, set())
+        self.half.results(set() if sending is None else sending, told, set() if failed is None else failed)
         return told, self.half.failures(set() if real is None else real)
 
     def journal(self) -> Journal:
@@ -173,3 +174,61 @@ def test_without_an_earlier_load_nothing_foreign_is_claimed_to_be_there(bench: B
     bench.poll({ENGINE_ID})
     assert bench.journal().select(FaultApplied) == []
     assert set(bench.cache.values[:, 2].flatten()) == {2.0}
+
+
+def test_a_load_in_the_background_took_as_long_as_until_the_engine_looked(bench: Bench) -> None:
+    bench.begin(takes_s=0.25, background=True)
+    assert bench.poll(set()) == (set(), set())
+    bench.advance(1.0)
+    bench.poll({ENGINE_ID})
+    assert [one.transfer_s for one in bench.journal().select(KvLoadEnded)] == [1.25]
+
+
+def test_each_load_tells_the_way_of_the_connector_that_makes_it(bench: Bench) -> None:
+    bench.begin(path="loopback_tcp")
+    bench.poll({ENGINE_ID})
+    [began], [ended] = bench.journal().select(KvLoadBegan), bench.journal().select(KvLoadEnded)
+    assert (began.path, ended.path) == ("loopback_tcp", "loopback_tcp")
+
+
+def test_a_load_within_its_step_ends_in_it_and_is_not_reported_as_received(bench: Bench) -> None:
+    bench.begin(takes_s=0.25, is_async=False)
+    assert bench.poll(set()) == (set(), set())
+    [ended] = bench.journal().select(KvLoadEnded)
+    assert (ended.ok, ended.transfer_s, ended.blocks) == (True, 0.25, 2)
+
+
+def test_a_failure_within_the_step_is_journalled(bench: Bench) -> None:
+    bench.begin(is_async=False)
+    assert bench.poll(set(), real={3}) == (set(), {3})
+    [ended] = bench.journal().select(KvLoadEnded)
+    assert (ended.ok, ended.reason, ended.failed_blocks) == (False, "load_error", 1)
+
+
+def test_a_slow_load_within_its_step_keeps_the_engine_to_its_deadline(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("testbed.probe.worker_half.clock.sleep_s", bench.advance)
+    bench.order([slow()])
+    bench.begin(is_async=False, slow_s=5.0, slow_fault="slow-0", deadline_at_ns=102_000_000_000)
+    assert bench.now_s == pytest.approx(102.0, abs=0.02)
+    assert bench.poll(set()) == (set(), {2, 3})
+    bench.begin(is_async=False, slow_s=5.0, slow_fault="slow-0")
+    assert bench.now_s == pytest.approx(107.0, abs=0.04)
+    assert bench.poll(set()) == (set(), set())
+    assert [one.reason for one in bench.journal().select(KvLoadEnded)] == ["deadline", ""]
+
+
+def test_blocks_that_failed_before_the_end_was_told_are_remembered(bench: Bench) -> None:
+    bench.begin()
+    assert bench.poll(set(), real={3, 7}) == (set(), {3, 7}), "passed on at once"
+    assert bench.poll({ENGINE_ID}, real={2}) == ({ENGINE_ID}, {2})
+    [ended] = bench.journal().select(KvLoadEnded)
+    assert (ended.ok, ended.reason, ended.failed_blocks) == (False, "load_error", 2)
+
+
+def test_a_failure_without_a_word_about_blocks_is_one_of_all_blocks(bench: Bench) -> None:
+    bench.begin()
+    assert bench.poll({ENGINE_ID}, failed={ENGINE_ID}) == ({ENGINE_ID}, set())
+    [ended] = bench.journal().select(KvLoadEnded)
+    assert (ended.ok, ended.reason, ended.failed_blocks) == (False, "load_error", 2)

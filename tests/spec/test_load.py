@@ -55,7 +55,10 @@ def test_off_is_text_and_sizes_are_bytes() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("role: both", "role: bot", 't.yaml:4: engines[0].role is "bot"; known are both\nhint: did you mean "both"?'),
+        (
+            "role: both", "role: bot",
+            't.yaml:4: engines[0].role is "bot"; known are both, prefill, decode\nhint: did you mean "both"?',
+        ),
         (
             "  memory:", "  memry:",
             "t.yaml:9: tier.memry is not a key; known are backing, chunk_blocks, kind, load_deadline, memory\n"
@@ -63,9 +66,10 @@ def test_off_is_text_and_sizes_are_bytes() -> None:
         ),
         (
             "lmcache", "lmcahe",
-            't.yaml:7: tier.kind is "lmcahe"; known are none, lmcache\nhint: did you mean "lmcache"?',
+            't.yaml:7: tier.kind is "lmcahe"; known are none, lmcache, mooncake_store, files\n'
+            'hint: did you mean "lmcache"?',
         ),
-        ("  kind: lmcache\n", "", "t.yaml:7: tier.kind is missing; known are none, lmcache"),
+        ("  kind: lmcache\n", "", "t.yaml:7: tier.kind is missing; known are none, lmcache, mooncake_store, files"),
         ("  memory: 4GiB\n", "", "t.yaml:7: tier.memory is missing"),
         ("replicas: 1", "replicas: 1.5", "t.yaml:5: engines[0].replicas is 1.5; must be a whole number"),
         ("replicas: 1", "replicas: 0", "t.yaml:5: engines[0].replicas is 0; must be at least 1"),
@@ -115,8 +119,9 @@ def test_all_problems_come_at_once_in_order_of_lines() -> None:
         load(text, Topology, where="t.yaml")
     assert str(raised.value).splitlines() == [
         "3 problems",
-        't.yaml:2: modl is not a key; known are engines, model, name, on_load_failure, tier (did you mean "model"?)',
-        't.yaml:4: engines[0].role is "bot"; known are both (did you mean "both"?)',
+        't.yaml:2: modl is not a key; known are engines, model, name, on_load_failure, router, tier, '
+            'transfer (did you mean "model"?)',
+        't.yaml:4: engines[0].role is "bot"; known are both, prefill, decode (did you mean "both"?)',
         "t.yaml:9: tier.memry is not a key; known are backing, chunk_blocks, kind, load_deadline, memory "
         '(did you mean "memory"?)',
     ]
