@@ -39,7 +39,7 @@ test-fast:  ## tests that need no Ray and no engine, in two processes
 # pytest ends with 5 where it finds no test; while a tier has none, that is right.
 test-engine:  ## tests with Ray, then with real engines, one at a time
 	$(BIN)/pytest --timeout=300 -m "ray and not engine" || [ $$? -eq 5 ]
-	$(BIN)/pytest --timeout=1200 -m engine || [ $$? -eq 5 ]
+	$(BIN)/pytest --timeout=1200 -m "engine and not engine_all" || [ $$? -eq 5 ]
 
 # Its page is written whatever came of it; commit it with what it tested.
 test-engine-all:  ## what takes too long for `test`: over an hour with real engines; writes docs/engine-tests.md

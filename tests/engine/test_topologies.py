@@ -1,4 +1,7 @@
-"""Each topology comes up, hands KV over where it must, answers as a plain engine does, and leaves nothing behind."""
+"""Each topology comes up, hands KV over where it must, answers as a plain engine does, and leaves nothing behind.
+
+Seven deployments take too long for the tests of each day; `test_connectors.py` has a pair of each product among those.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +11,7 @@ import pytest
 from testbed.journal.events import KvLoadEnded, LegBegan
 from tests.engine.standing import Stand, answer, prompts, standing
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.engine_all, pytest.mark.timeout(900)]
 SMALL_LMCACHE = {"tier__memory": "512MiB"}
 
 Golden = list[list[int]]
