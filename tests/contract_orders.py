@@ -38,6 +38,7 @@ class OrderBench:
 
     def __post_init__(self) -> None:
         self._follower = Follower(self.events)
+        self._follower.fresh()  # what was there before may be of an arm with the same name
 
     def enter(self, arm: str) -> None:
         """Events are those of `arm` from now on."""
