@@ -82,23 +82,23 @@ def events_are_of_the_arm_that_was_entered_last(bench: OrderBench) -> None:
 def a_held_request_holds_no_other_and_goes_on_when_disarmed(bench: OrderBench) -> None:
     """Long before its own time; and it was the first of those that were aimed at, not the first of all."""
     (held, right), (other, right_too), (earlier, right_before) = bench.store(3)
-    bench.enter("held")
-    bench.channel.arm(hold("held.0"), 60.0)
-    assert bench.ask(earlier, "held.2") == right_before
+    bench.enter("apart")
+    bench.channel.arm(hold("apart.0"), 60.0)
+    assert bench.ask(earlier, "apart.2") == right_before
     with ThreadPoolExecutor(2) as pool:
-        answer = pool.submit(bench.ask, held, "held.0")
-        began = bench.await_event(FaultApplied, "held", phase="began")
-        assert (began.fault, began.request_id, began.stage) == ("hold-0", "held.0", "lookup")
-        answer_too = pool.submit(bench.ask, other, "held.1")
-        assert bench.await_event(KvLoadEnded, "held", request_id="held.1").ok
-        assert bench.found(KvLoadEnded, "held", request_id="held.0") == []
+        answer = pool.submit(bench.ask, held, "apart.0")
+        began = bench.await_event(FaultApplied, "apart", phase="began")
+        assert (began.fault, began.request_id, began.stage) == ("hold-0", "apart.0", "lookup")
+        answer_too = pool.submit(bench.ask, other, "apart.1")
+        assert bench.await_event(KvLoadEnded, "apart", request_id="apart.1").ok
+        assert bench.found(KvLoadEnded, "apart", request_id="apart.0") == []
         bench.channel.disarm("hold-0")
         assert (answer.result(LIMIT_S), answer_too.result(LIMIT_S)) == (right, right_too)
-    ended = bench.await_event(FaultApplied, "held", phase="ended")
+    ended = bench.await_event(FaultApplied, "apart", phase="ended")
     assert ended.held_s is not None
     assert ended.held_s < 3.5
-    assert {one.request_id for one in bench.found(FaultApplied, "held")} == {"held.0"}
-    assert bench.await_event(KvLoadEnded, "held", request_id="held.0").ok
+    assert {one.request_id for one in bench.found(FaultApplied, "apart")} == {"apart.0"}
+    assert bench.await_event(KvLoadEnded, "apart", request_id="apart.0").ok
 
 
 def a_hold_lasts_as_long_as_it_says(bench: OrderBench) -> None:
