@@ -76,9 +76,11 @@ async def _serve(
     server: Scripted, answer: Answer, listener: socket.socket, tls: ssl.SSLContext | None, ended: asyncio.Event
 ) -> None:
     handlers: set[asyncio.Task[None]] = set()
+    writers: list[asyncio.StreamWriter] = []
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         server.connections += 1
+        writers.append(writer)
         task = asyncio.get_running_loop().create_task(_connection(server, answer, reader, writer))
         handlers.add(task)
         task.add_done_callback(handlers.discard)
@@ -86,9 +88,14 @@ async def _serve(
     listening = await asyncio.start_server(connected, sock=listener, ssl=tls)
     await ended.wait()
     listening.close()
+    # Those that are just being accepted become connections.
+    await sleep_async_s(0)
     for task in list(handlers):
         task.cancel()
     await asyncio.gather(*handlers, return_exceptions=True)
+    for writer in writers:
+        writer.transport.abort()
+    await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)
 
 
 async def _connection(
