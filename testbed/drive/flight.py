@@ -57,8 +57,10 @@ class Terms:
 
 @contextmanager
 def collected() -> Iterator[None]:
-    """Within it the garbage collector leaves alone what is there before: looking through a large plan takes longer than
-    a request may be late."""
+    """Within it the garbage collector leaves alone what is there before.
+
+    Looking through a large plan takes longer than a request may be late.
+    """
     gc.collect()
     gc.freeze()
     try:
